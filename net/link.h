@@ -28,6 +28,7 @@
 
 #define TIME_NEVER UINT64_MAX
 
+/* Of two times, or of two durations the shorter one and the longer one. */
 static inline uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -227,8 +228,9 @@ struct link_ops {
 			      struct link_peer *peer);
 
 	/*
-	 * Bytes that fit what waits to leave from our address @source, before a network card
-	 * that is slower than we are, or UINT32_MAX. May be NULL for a link that never drops there.
+	 * Bytes that the send buffer of our address @source has space for: it fills where the
+	 * network card is slower than we are. UINT32_MAX: that isn't known. May be NULL for a link
+	 * that never drops there.
 	 */
 	uint32_t (*sndbuf_space)(struct link *link, const union ibv_gid *source);
 
@@ -285,8 +287,8 @@ struct link {
 	struct share *share;	 /* net/share/share.h; NULL: the addresses are the link's alone */
 	struct capture *capture; /* net/capture.h, or NULL */
 	/*
-	 * Of the last receive(): more may have arrived, though it gave fewer than it might have. By
-	 * its caller.
+	 * Set by receive(): more frames may have arrived, though it returned fewer than it was
+	 * asked for. Read by the caller of receive() alone.
 	 */
 	bool more;
 	/*

@@ -145,20 +145,25 @@
 #define REPEAT_TIMEOUT_LEAST UINT64_C(10000000)
 /* The same as long as no round trip was measured: that of another continent. */
 #define REPEAT_TIMEOUT_INITIAL UINT64_C(200000000)
-/* Each further one waits twice as long. Then what is missing is left to the ACK timeout. */
+/*
+ * Probes in a row: each waits twice as long as the one before, then what is missing is left to the
+ * ACK timeout. The first PROBE_NEXT_COUNT of them send new packets, if there are any.
+ */
 #define PROBE_COUNT 4
+#define PROBE_NEXT_COUNT 2
+/*
+ * Where packets are likely to be lost, so many of the probes repeat the oldest packet while sending
+ * goes on.
+ */
+#define REPEAT_EARLY_COUNT 3
 /*
  * How soon to look again whether all has been read that had arrived when the ACK timeout expired,
  * and for how long, ns: a process that always has more to read than it can is none to wait for.
  */
 #define TIMEOUT_PUT_OFF 1000000
 #define TIMEOUT_PUT_OFF_MOST 1000000000
-/* So many repeat a packet, where that is likely to be lost, while sending goes on. */
-#define REPEAT_EARLY_COUNT 3
 /* More old packets than this that come again behind a lost one: the requester goes back N. */
 #define GO_BACK_N_SEEN 32
-/* So many are new packets, if there are any. */
-#define PROBE_NEXT_COUNT 2
 /*
  * Gaps of a peer that drops what is behind them, until one of them is repeated alone to see whether
  * it does: two runs of losses look the same.
@@ -269,9 +274,10 @@
 #define PROGRESS_TICK_SHARE 16
 #define PROGRESS_TICK_MOST 4000000
 /*
- * Where something did wait for it, and the application hadn't polled for so long (it had its CPU,
- * most likely), the next is likely to wait, too. For a while the thread is woken then whenever the
- * application may have begun to wait. To look every 100 us instead cost a fifth of a CPU.
+ * A packet that has waited for the progress thread's tick, while the application hadn't polled for
+ * so long, was neglected: the application had the CPU, most likely, and the next packet would wait,
+ * too. So for PROGRESS_NEGLECT_FOR the thread is woken whenever the application may have begun to
+ * wait. To look every 100 us instead cost a fifth of a CPU.
  */
 #define PROGRESS_NEGLECT 200000
 #define PROGRESS_NEGLECT_FOR 20000000
@@ -319,29 +325,31 @@
  * takes to come back.
  */
 #define POLL_YIELD_AFTER 12000
-/* And so often: what such polls take on a fast machine, more where system calls are slow. */
+/* And after at least so many polls, which take longer where system calls are slow. */
 #define POLL_YIELD_POLLS 20
 /*
- * And again so soon if another thread ran then. With three threads on two CPUs, two of which post
- * while the third receives, each poll that finds nothing takes time from a thread that has work:
- * with 20 us they reach two thirds of the rate, with 0.3 us no more than with this.
+ * If another thread ran during that yield, the next one comes this soon. With three threads on two
+ * CPUs, two of which post while the third receives, each poll that finds nothing takes time from a
+ * thread that has work: with 20 us they reach two thirds of the rate, with 0.3 us no more than with
+ * this.
  */
 #define POLL_YIELD_AFTER_WANTED 1000
 /*
- * If it got it back only after this, a thread had it that does something else, until a timer's
- * tick, every 4 ms: then it keeps it for a while. What a window holds is received in half of that.
+ * A yield that takes longer than this has given the CPU to a thread that computes, until the
+ * kernel's tick (every 4 ms) took it away: then the polling thread doesn't yield again for
+ * PROGRESS_CPU_CONTENDED. To receive what a window holds takes a peer half of this.
  */
 #define POLL_YIELD_LOST 2000000
 /*
- * A thread whose polls find something doesn't yield. It looks so often whether it has lost its CPU:
- * a thread that hasn't meanwhile may keep polling for those that have.
+ * How often a thread whose polls find something, and which doesn't yield, looks whether the kernel
+ * has taken its CPU away: a thread that keeps its CPU may keep polling for those that lose theirs.
  */
 #define POLL_LOOK_AFTER 1000000
 /*
- * Where another thread keeps polling one whose CPU is wanted sleeps until that one finds something
- * for it; so long after it began its last poll the other one isn't believed to poll any more (one
- * that fills the windows of several QPs takes more than 100 us), and for so long at most: it may be
- * an application's that looks at something else, too.
+ * A thread whose CPU is wanted sleeps while another one, the keeper, polls for both. The keeper
+ * isn't believed to poll any more so long after it began its last poll (to fill the windows of
+ * several QPs takes more than 100 us); and the thread sleeps for so long at most, for the
+ * application may expect it to look at something else, too.
  */
 #define POLL_KEEPER_STOPPED 500000
 #define POLL_SLEEP_MOST 1000000
@@ -418,12 +426,12 @@
  */
 #define PACING_PATIENCE 200000000
 /*
- * What a byte that it takes gives back of that. So a receiver that reads 10 MB a second is waited
- * for forever, and one that reads a tenth of it for a tenth of the time: others behind it in a send
- * queue keep most of their rate.
+ * Each byte that a receiver takes gives it back so much of PACING_PATIENCE. So a receiver that
+ * reads 10 MB a second is waited for forever, and one that reads a tenth of that for a tenth of the
+ * time: receivers behind it in a send queue keep most of their rate.
  */
 #define PACING_PATIENCE_PER_BYTE 100
-/* How much of it a stopped receiver must have earned until it is waited for again. */
+/* How much of PACING_PATIENCE a stopped receiver must have earned to be waited for again. */
 #define PACING_PATIENCE_AGAIN 10000000
 /* How often to look whether a stopped receiver reads again, an unknown one has become known. */
 #define PACING_RECHECK 1000000

@@ -13,19 +13,24 @@
 
 /* Of a thread, not of a client: while one thread's polls make progress, another's don't. */
 static _Thread_local struct {
-	uint64_t since; /* when the polls that found nothing began, ns; or when they count again */
-	unsigned int polls;	       /* that found nothing, since then */
-	bool cpu_wanted;	       /* this one had lost its CPU when it last looked, */
-	long switches;		       /* so often until then, */
-	uint64_t looked_at;	       /* and when that was */
-	uint64_t polled_at;	       /* when it last began to poll, */
-	const _Atomic uint32_t *queue; /* what, and since when nothing else */
+	/* Polls in a row that found nothing: from when on they count, ns, and how many. */
+	uint64_t since;
+	unsigned int polls;
+
+	/* The latest look_at_cpu(): when, ns; times_switched(); whether that had grown. */
+	uint64_t looked_at;
+	long switches;
+	bool cpu_wanted;
+
+	/* The latest poll: when, ns; of which queue, and since when of no other. */
+	uint64_t polled_at;
+	const _Atomic uint32_t *queue;
 	uint64_t queue_since;
 } this_thread;
 
 /*
- * How often this thread has lost its CPU while it wanted it. A yield that nothing came of isn't
- * among them, and sleeping isn't.
+ * How often the kernel has taken the CPU from this thread. It counts a sched_yield() only where
+ * another thread ran then, and never sleeping.
  */
 static long times_switched(void)
 {
@@ -63,7 +68,10 @@ static bool another_keeps_polling(const struct poll_keeper *keeper, uint64_t now
 	return thread && thread != &this_thread && (int64_t)(now - at) < POLL_KEEPER_STOPPED;
 }
 
-/* One whose CPU nothing else wants is the better one. The calling thread knows whether its is. */
+/*
+ * The calling thread becomes the keeper if there is none, or if no other thread wants its CPU and
+ * one wants that of the keeper.
+ */
 static void choose_keeper(struct poll_keeper *keeper, uint64_t now)
 {
 	bool better = !this_thread.cpu_wanted &&
@@ -93,7 +101,8 @@ static void look_at_cpu(struct poll_keeper *keeper, uint64_t now)
 
 /*
  * If other threads want this CPU, one of them may be the peer's, or the one of ours that is
- * receiving: let them have it. One that doesn't give it back soon is none of these.
+ * receiving: let them have it. A thread that keeps it for long is neither: then don't yield for a
+ * while.
  */
 static void yield_to_others(struct poll_keeper *keeper)
 {
@@ -163,7 +172,10 @@ bool poll_sleep(struct poll_keeper *keeper, const struct poll_queue *queue, uint
 	return true;
 }
 
-/* Not by the time alone: where a system call takes a microsecond, so does a message. */
+/*
+ * Whether this thread has polled for long enough without finding anything. Not by the time alone:
+ * where system calls are slow, messages take longer, too.
+ */
 static bool is_long_enough(uint64_t now)
 {
 	int64_t passed = now - this_thread.since;

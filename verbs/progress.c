@@ -15,12 +15,14 @@
  *                polling goes on, more seldom the longer it has.
  * An application that waits for its memory to change, having polled for its own
  * completion before, keeps its client spinning; one that does nothing but poll makes
- * it app_polling; one that does nothing at all, idle. Where the CPUs are contended nothing spins,
- * and the first would be taken for the second, and for its packets wait for a tick. So when that
- * has been seen, for a while the thread watches the descriptors whenever the application may have
- * begun to wait (progress_app_waits(), verbs/progress_arm.c), from another CPU than that. Else the
- * client is left to its application all the same: a thread that is woken by each packet takes the
- * CPU from an application that is to answer it.
+ * it app_polling; one that does nothing at all, idle.
+ *
+ * Where the CPUs are contended nothing spins: then an application that waits for its memory would
+ * be taken for one that polls, and its packets would wait for the next tick. A client where that
+ * has been seen is *neglected* for a while (PROGRESS_NEGLECT_FOR): whenever its application may
+ * have begun to wait (progress_app_waits(), verbs/progress_arm.c), the thread watches the
+ * descriptors at once, and keeps off the application's CPU. Not while it polls: a thread that is
+ * woken by each packet takes the CPU from the application that is to answer it.
  *
  * progress.lock protects the list of clients and what it hasn't _Atomic members for. The thread
  * holds it whenever it runs, but for the sleep itself and for the clients' callbacks; a client is
@@ -51,7 +53,7 @@
 
 /* --- Talking to the thread ------------------------------------------------------- */
 
-/* The lock of a forked copy may be taken for ever, and its wake-ups would reach the parent. */
+/* In a forked child the lock may be taken for ever, and a wake-up would reach the parent. */
 static bool forked(const struct progress *progress)
 {
 	return getpid() != progress->pid;
@@ -138,7 +140,7 @@ void progress_app_waits(struct progress_client *client)
 	if (progress_arm(client))
 		return;
 	progress_app_sleeping(client);
-	/* So the progress thread gets the CPU if it was woken on this one, and again when it is. */
+	/* If the kernel has woken the progress thread on this CPU, it can run now. */
 	sched_yield();
 }
 
@@ -148,13 +150,16 @@ static bool polls_are_believed(struct progress_client *client)
 	return atomic_load(&client->polls) >= PROGRESS_POLLS_BELIEVED;
 }
 
-/* Did an application thread poll less than @gap ago? It may have noted a time later than @now. */
+/*
+ * Whether an application thread polled less than @gap ago. The time that it noted may be later than
+ * @now.
+ */
 static bool polled(struct progress_client *client, uint64_t now, int64_t gap)
 {
 	return polls_are_believed(client) && (int64_t)(now - atomic_load(&client->last_poll)) < gap;
 }
 
-/* Is one in a call? It takes longer than polls are apart where much is to be sent. */
+/* Whether one is in a call: to send much takes longer than polls are apart. */
 static bool in_call(struct progress_client *client)
 {
 	return polls_are_believed(client) && client->ops->busy &&
@@ -162,7 +167,8 @@ static bool in_call(struct progress_client *client)
 }
 
 /*
- * Either of them. If not for a while, the next poll is a first one again; not sooner, or an
+ * Whether the application polls: it did a moment ago, or is in a call. After PROGRESS_POLLS_APART
+ * without either, polls are counted from zero again (polls_are_believed()); not sooner, or an
  * application whose calls take long would never have polled often enough.
  */
 static bool polling(struct progress_client *client, uint64_t now)

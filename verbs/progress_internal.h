@@ -32,9 +32,10 @@ struct progress_client {
 	_Atomic uint64_t last_poll;
 	_Atomic unsigned int polls; /* since a pause of its polls, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
-	_Atomic uint64_t neglected_until; /* the application polls, but not for all that comes */
-	_Atomic bool app_waits;		  /* it may have begun to */
-	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
+	_Atomic uint64_t
+		neglected_until; /* the application polls, but packets had to wait: progress.c */
+	_Atomic bool app_waits;	 /* progress_app_waits() was called */
+	_Atomic int waits_on;	 /* the CPU where it last did, or CPU_NONE */
 	/*
 	 * progress_awaits(): how many more times it is to return false, and how many those were the
 	 * last time. Any thread's.
@@ -45,11 +46,11 @@ struct progress_client {
 	uint64_t spin_until;
 	uint64_t left_at;	  /* when the thread last stopped watching it */
 	uint64_t unwatched_until; /* not watched for another reason than polling */
-	unsigned int idle_polls;
-	bool ready;    /* a descriptor was readable */
-	bool resumed;  /* the application has stopped polling, or seems to */
-	bool watched;  /* the thread sleeps on its descriptors, too */
-	bool polled;   /* it does now */
+	unsigned int idle_polls;  /* in a row: woken, and another thread had received */
+	bool ready;		  /* a descriptor was readable */
+	bool resumed;		  /* the application has stopped polling, or seems to */
+	bool watched;		  /* the thread sleeps on its descriptors, too */
+	bool polled;		  /* it does now */
 	bool armed;    /* its descriptors end the sleep since it began (verbs/progress_arm.c) */
 	bool running;  /* the thread is in a callback of this client */
 	bool leaving;  /* progress_detach() waits for it */

@@ -16,6 +16,8 @@
 #include "net/random.h"
 #include "net/share/share.h"
 
+/* A DREQ or DREP of a process that ends is sent so many times more: nothing is left to repeat it.
+ */
 #define FLUSH_COPIES 2
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)

@@ -12,10 +12,11 @@
 #include <utlist.h>
 
 #include "emu/hca.h"
+#include "net/clock.h"
 
-#define PENDING_LIFETIME 20000000u /* ns */
-#define RETRY_INTERVAL 2000000u	   /* ns, between requests that are refused too early */
-#define PENDING_MAX 256		   /* beyond that they are refused at once */
+#define PENDING_LIFETIME (20 * NS_PER_MS)
+#define RETRY_INTERVAL (2 * NS_PER_MS) /* between requests that are refused too early */
+#define PENDING_MAX 256		       /* beyond that they are refused at once */
 
 struct cm_pending {
 	struct cm_pending *prev, *next; /* utlist, oldest first */

@@ -66,11 +66,11 @@ static void lap_unknown(struct cm *cm, const struct cm_message *lap, const struc
 /* --- REQ ------------------------------------------------------------------------------ */
 
 /*
- * IBA 12.9.8.3.1: the peer's QP is in a connection that the peer doesn't know of
- * any more. Returns whether that was so.
+ * IBA 12.9.8.3.1: if the peer's QP is in a connection here, the peer doesn't know of that any more:
+ * reject @message, and disconnect the old connection. Returns whether that was so.
  */
-static bool stale(struct cm *cm, const struct cm_message *message, uint32_t qpn,
-		  const struct link_frame *frame, uint64_t now)
+static bool reject_stale(struct cm *cm, const struct cm_message *message, uint32_t qpn,
+			 const struct link_frame *frame, uint64_t now)
 {
 	struct cm_peer peer = peer_of(frame, message->ca_guid, qpn);
 	struct cm_id *old = qpn ? cm_peer_find_qp(cm, &peer) : NULL;
@@ -118,7 +118,7 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 }
 
 /* Let @id be found by the sender of @message and by its QP from now on. 0 or ENOMEM. */
-static int remember(struct cm_id *id, const struct cm_message *message, uint32_t qpn,
+static int add_peer(struct cm_id *id, const struct cm_message *message, uint32_t qpn,
 		    const struct link_frame *frame)
 {
 	struct cm_peer peer_id = peer_of(frame, message->ca_guid, message->local_id);
@@ -179,7 +179,7 @@ static void accept_req(struct cm *cm, const struct cm_message *req, const struct
 	if (!id)
 		return;
 	take_req(id, req, frame);
-	if (remember(id, req, req->qpn, frame) != 0)
+	if (add_peer(id, req, req->qpn, frame) != 0)
 		cm_ignore(id);
 	else
 		cm_raise_request(id, CM_EVENT_REQ_RECEIVED, req, listener, now);
@@ -199,7 +199,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &frame->destination, now);
 		return;
 	}
-	if (stale(cm, req, req->qpn, frame, now))
+	if (reject_stale(cm, req, req->qpn, frame, now))
 		return;
 	listener = cm_find_listener(cm, req->service_id, &frame->destination, false);
 	if (!listener && cm_pending_add(cm, req, frame, now))
@@ -213,9 +213,9 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 		accept_req(cm, req, frame, listener, now);
 }
 
-/* A REQ or REP: the application hasn't answered yet; duplicates are what tells that it is slow. */
-static void unanswered(struct cm_id *id, const struct cm_message *message,
-		       const struct link_frame *frame, uint64_t now)
+/* A duplicate of a REQ or REP that the application hasn't answered yet: an MRA asks for time. */
+static void ask_for_time(struct cm_id *id, const struct cm_message *message,
+			 const struct link_frame *frame, uint64_t now)
 {
 	cm_tell_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
 	cm_mra(id, SERVICE_TIMEOUT, now);
@@ -276,13 +276,13 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	uint8_t life_time = id->terms.ack_timeout - 1;
 	uint32_t qpn = cm_rep_qpn(id, rep);
 
-	if (cm_peer_find_id(id->cm, &peer) || stale(id->cm, rep, qpn, frame, now))
+	if (cm_peer_find_id(id->cm, &peer) || reject_stale(id->cm, rep, qpn, frame, now))
 		return;
 	if (injects(id->cm->hca) && inject_unreachable(id->cm->hca)) {
 		cm_give_up(id, now);
 		return;
 	}
-	if (remember(id, rep, qpn, frame) != 0) {
+	if (add_peer(id, rep, qpn, frame) != 0) {
 		cm_peer_remove_id(id);
 		return;
 	}
@@ -413,7 +413,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 		ON(REJ) = rejected,
 	},
 	[CM_STATE_REP_RECEIVED] = {
-		ON(REP) = unanswered,
+		ON(REP) = ask_for_time,
 		ON(REJ) = rejected_late,
 	},
 	[CM_STATE_MRA_REP_SENT] = {
@@ -423,7 +423,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 
 	/* the passive side */
 	[CM_STATE_REQ_RECEIVED] = {
-		ON(REQ) = unanswered,
+		ON(REQ) = ask_for_time,
 		ON(REJ) = rejected,
 	},
 	[CM_STATE_MRA_REQ_SENT] = {
@@ -546,10 +546,10 @@ static struct cm_id *(*const finders[MESSAGES])(struct cm *cm, const struct cm_m
 };
 
 /*
- * Of the HCAs that share an address any may be given what comes for QP 1. Returns whether
- * another one has @frame now, because it has the id or listens for the service.
+ * Of the HCAs that share an address any may be given what comes for QP 1. Hand @frame on to the one
+ * that has the id or listens for the service. Returns whether there is another one that does.
  */
-static bool forwarded(struct cm *cm, const struct link_frame *frame)
+static bool forward_message(struct cm *cm, const struct link_frame *frame)
 {
 	struct share *share = cm->hca->link->share;
 
@@ -568,7 +568,7 @@ void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct l
 		if (machine[id->state][number])
 			machine[id->state][number](id, message, frame, now);
 		cm_reap(id);
-	} else if (!forwarded(cm, frame) && unknown[number]) {
+	} else if (!forward_message(cm, frame) && unknown[number]) {
 		unknown[number](cm, message, frame, now);
 	}
 }

@@ -53,7 +53,7 @@ static int check_create(const struct hca *hca, const struct qp_type *type,
 	const struct ibv_qp_cap *cap = &attr->cap;
 	int err = check_objects(type, attr);
 
-	if (!err && (type->ibv == IBV_QPT_XRC_SEND || type->ibv == IBV_QPT_XRC_RECV))
+	if (!err && type->transport == WIRE_XRC)
 		err = capacity_need(hca, IBV_DEVICE_XRC, "ibv_create_qp()", "IBV_DEVICE_XRC");
 	if (err)
 		return err;
@@ -175,6 +175,16 @@ static struct qp *allocate(struct hca *hca, const struct qp_type *type,
 	return qp;
 }
 
+/*
+ * Where the sequence of xrc_remote.h begins: elsewhere than that of an earlier QP with the same
+ * number, in this process (by its handle) or in another one (by the seed of the HCA, which is in
+ * key_byte). Knuth's multiplicative hash keeps the beginnings far from each other.
+ */
+static uint32_t first_xrc_sequence(struct hca *hca, uint32_t handle)
+{
+	return (atomic_load(&hca->key_byte) + handle) * UINT32_C(2654435761);
+}
+
 /* All objects are there: from here on packets find it. */
 static void publish(struct qp *qp)
 {
@@ -184,8 +194,7 @@ static void publish(struct qp *qp)
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
-	/* Another one than an earlier QP had with the same number, of this process or another. */
-	qp->xrc.sequence = (atomic_load(&hca->key_byte) + qp->handle) * 2654435761u;
+	qp->xrc.sequence = first_xrc_sequence(hca, qp->handle);
 	use_objects(qp, 1);
 	WATCH(hca, qp_created, qp);
 	table_publish(&hca->qps, qp->number, qp);
@@ -276,7 +285,6 @@ int qp_check_unused(struct qp *qp)
 int qp_destroy(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
-
 	int error = qp_check_unused(qp);
 
 	if (error)

@@ -19,8 +19,8 @@ struct qp_type {
 	bool srq;	   /* may take its receives from one (IBA 10.2.9) */
 	bool xrcd;	   /* belongs to an XRC domain (Annex A14), not to a PD */
 	uint8_t abilities; /* enum qp_ability: which it has at all */
-	int ignored; /* attributes of ibv_modify_qp that the kernel strikes out: of the half it
-			lacks */
+	int ignored; /* enum ibv_qp_attr_mask: accepted and without effect, as in Linux: those of
+			the half that a type of XRC lacks */
 	uint8_t state_on_error; /* enum ibv_qp_state: where a failed send request leads */
 };
 

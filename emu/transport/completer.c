@@ -14,7 +14,9 @@ static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
 	[AETH_NAK_REMOTE_OPERATION & AETH_VALUE_MASK] = IBV_WC_REM_OP_ERR,
 };
 
-/* IBA 9.7.5.2.8 (table 45): RNR timer codes, in units of 10 us. */
+/* IBA 9.7.5.2.8 (table 45): what the RNR timer codes mean, in units of 10 us. */
+#define RNR_DELAY_UNIT UINT64_C(10000) /* ns */
+
 static const uint32_t rnr_delay[AETH_VALUE_MASK + 1] = {
 	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
 	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
@@ -315,7 +317,7 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 	if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
 		qp->shown->done.losses.rnr_naks++;
-		recovery_on_rnr_nak(qp, (uint64_t)rnr_delay[value] * 10000, now);
+		recovery_on_rnr_nak(qp, rnr_delay[value] * RNR_DELAY_UNIT, now);
 	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
 		COUNT(qp->hca, rcvd_seq_err, 1);
 		qp->shown->done.losses.sequence_naks++;
@@ -351,7 +353,7 @@ static struct send_wqe *match_response(struct qp *qp, const struct packet *packe
 	if (is_flushed(qp))
 		return NULL;
 	wqe = send_queue_at(&qp->sq, qp->sq.done);
-	if (!may_answer(wqe, packet)) {
+	if (!may_answer(wqe, packet)) { /* IBA 9.9.2 */
 		completer_fail(qp, IBV_WC_BAD_RESP_ERR, packet);
 		return NULL;
 	}

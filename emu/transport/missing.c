@@ -89,46 +89,47 @@ static bool is_placed(const struct qp *qp, uint32_t psn)
 	       reorder_is_placed(&qp->missing.kept, psn);
 }
 
-/* What a request says of memory that a response to a later one goes to. */
-enum early_answer {
-	EARLY_APART,   /* nothing of its own is yet to go there */
-	EARLY_COVERED, /* nor of those before it: all of that memory is its own, and placed */
-	EARLY_WAITS,
+/* Whether responses to a request may yet write to memory that a response to a later one goes to. */
+enum overlap {
+	OVERLAP_NONE,	 /* none may */
+	OVERLAP_COVERED, /* nor may those of earlier ones: it covers all, and is in place */
+	OVERLAP_PENDING, /* some may, or it can't be told */
 };
 
-static enum early_answer ask_read(struct qp *qp, struct send_wqe *wqe,
-				  const struct read_memory *place)
+static enum overlap read_overlap(struct qp *qp, struct send_wqe *wqe,
+				 const struct read_memory *place)
 {
 	struct read_memory memory;
 	uint64_t offset, rest;
 
 	if (!read_memory(qp, wqe, &memory))
-		return EARLY_WAITS;
+		return OVERLAP_PENDING;
 	if (memory.end <= place->begin || place->end <= memory.begin)
-		return EARLY_APART;
+		return OVERLAP_NONE;
 	offset = place->begin > memory.begin ? place->begin - memory.begin : 0;
 	rest = (place->end < memory.end ? place->end : memory.end) - memory.begin;
 	for (uint64_t i = offset / qp->mtu; i * qp->mtu < rest; i++)
 		if (!is_placed(qp, psn_add(wqe->first_psn, i)))
-			return EARLY_WAITS;
-	return memory.begin <= place->begin && place->end <= memory.end ? EARLY_COVERED
-									: EARLY_APART;
+			return OVERLAP_PENDING;
+	return memory.begin <= place->begin && place->end <= memory.end ? OVERLAP_COVERED
+									: OVERLAP_NONE;
 }
 
-static enum early_answer ask_request(struct qp *qp, uint32_t index, const struct read_memory *place)
+static enum overlap request_overlap(struct qp *qp, uint32_t index, const struct read_memory *place)
 {
 	struct send_wqe *wqe = send_queue_at(&qp->sq, index);
 
 	if (wqe->kind->data == DATA_ORIGINAL)
-		return EARLY_WAITS;
-	return wqe->kind->data == DATA_READ && wqe->length ? ask_read(qp, wqe, place) : EARLY_APART;
+		return OVERLAP_PENDING;
+	return wqe->kind->data == DATA_READ && wqe->length ? read_overlap(qp, wqe, place)
+							   : OVERLAP_NONE;
 }
 
 bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packet)
 {
 	struct send_wqe *wqe = send_queue_at(&qp->sq, index);
 	uint64_t offset = (uint64_t)psn_distance(packet->psn, wqe->first_psn) * qp->mtu;
-	enum early_answer answer = EARLY_APART;
+	enum overlap overlap = OVERLAP_NONE;
 	struct read_memory place;
 
 	if (index == qp->sq.done)
@@ -137,9 +138,9 @@ bool missing_may_place(struct qp *qp, uint32_t index, const struct packet *packe
 		return false;
 	place.begin += offset;
 	place.end = place.begin + packet->payload_length;
-	while (index != qp->sq.done && answer == EARLY_APART)
-		answer = ask_request(qp, --index, &place);
-	return answer != EARLY_WAITS;
+	while (index != qp->sq.done && overlap == OVERLAP_NONE)
+		overlap = request_overlap(qp, --index, &place);
+	return overlap != OVERLAP_PENDING;
 }
 
 /* --- what is missing -------------------------------------------------------------------------- */

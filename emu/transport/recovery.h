@@ -63,7 +63,7 @@ struct recovery {
 	enum recovery_state previous;	 /* before the latest event */
 	struct destination *destination; /* once connected */
 	struct arbiter_member member;	 /* its part in it, with the bytes in flight */
-	/* bytes in flight that don't count there as long as there is no answer */
+	/* Bytes in flight that @destination doesn't count until there is an answer. */
 	uint64_t uncounted;
 
 	uint8_t retries, rnr_retries; /* left */
@@ -103,7 +103,7 @@ struct recovery {
 	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
 	uint64_t nak_at;       /* when a NAK for requester.unacked came; 0: not since progress */
 	uint64_t probed_at;    /* when a packet was sent again as a probe; 0: it was answered */
-	uint64_t silent_since; /* the same before the first of the retries */
+	uint64_t silent_since; /* what @since was at the first of the retries */
 
 	/* Deadlines, ns, or TIME_NEVER. */
 	uint64_t timeout_at; /* the local ACK timeout, IBA 9.7.6.1.3 */
@@ -123,9 +123,10 @@ struct recovery {
 
 	bool beyond; /* the acknowledgement being looked at is of what was to be sent again */
 
-	uint32_t reduction;  /* of the window, because of the latest restart; 0: none */
-	uint64_t reduced_at; /* then */
-	/* What was sent before this it has been reduced for (RFC 9002, 7.3.2). */
+	uint32_t reduction;  /* of the window, taken back if nothing was lost after all; 0: none */
+	uint64_t reduced_at; /* when that was */
+	/* A loss of a packet before this PSN is no reason for another reduction (RFC 9002, 7.3.2).
+	 */
 	uint32_t reduced_end;
 };
 

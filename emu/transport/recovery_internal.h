@@ -2,7 +2,7 @@
 /*
  * What the files of loss recovery share: recovery.c (what is in flight, what may be sent),
  * recovery_events.c (what happens, and the table of what follows from it in which state) and
- * recovery_actions.c (what is done about it).
+ * recovery_actions.c (what is done about it). recovery_timers.c has a header of its own.
  *
  * Under qp.lock.
  */

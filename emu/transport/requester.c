@@ -261,11 +261,11 @@ static bool grant_packet(struct qp *qp, const struct send_wqe *wqe, uint64_t cos
 }
 
 /*
- * Where many packets are lost, whether this round ends here, and the next one begins when it has
- * been looked at what arrived meanwhile: a NAK would wait until all is built that leaves with one
- * call. What that gains of a long message, which will have one, is more than what it costs. Not
- * where another queue pair may take the window before the next round, when nothing that was sent
- * asks for an acknowledgement.
+ * Where many packets are lost, a long message is sent in steps of SEND_STEP bytes: whether one ends
+ * here. Then packets are received before the next one is built, so that a NAK, of which there will
+ * be some, needn't wait until all is built that leaves with one call. Only while no other queue
+ * pair waits for the window: it could take what is left of it before the next step, and nothing
+ * that was sent might ask for an acknowledgement.
  */
 static bool ends_step(const struct qp *qp, const struct send_wqe *wqe, struct sending *sending)
 {
@@ -532,8 +532,8 @@ static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32
 }
 
 /*
- * Where many are lost it is repeated twice, for it may be lost as any other; and if the responder
- * doesn't receive both at once the second one has its answer repeated, which may be lost, too.
+ * Send the oldest packet again. Where many are lost, twice, for the repetition may be lost as well;
+ * and if both arrive, the responder answers the second one again, in case its first answer is lost.
  */
 static void repeat_oldest(struct qp *qp, struct sending *sending)
 {

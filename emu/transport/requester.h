@@ -27,9 +27,9 @@ struct requester {
 	uint32_t rd_atomic;	/* READ and atomic request packets without their response */
 	uint32_t since_request; /* packets since the last AckReq */
 
-	uint32_t posted_msn; /* messages that the QP had received when the last one was posted */
+	uint32_t posted_msn; /* responder.msn when the last request was posted: has_answered() */
 
-	bool responded;	      /* in this run of packets: completer_receive_end() */
+	bool responded;	      /* responses came since completer_receive_end() */
 	uint64_t paced_until; /* TIME_NEVER when not paced */
 
 	/* What a response was placed in last: pinned until the QP has received all that came. */
@@ -48,10 +48,9 @@ void requester_restart(struct qp *qp);
 void requester_resume(struct qp *qp, uint32_t psn);
 
 /*
- * Whether what is posted may wait for more: while much is under way messages are
- * coalesced, for a call that sends one costs as much as one that sends many. What
- * is under way will be acknowledged; then, or when there is a super-packet of them, as far
- * as the length of the latest one tells, they go.
+ * Whether what was posted may wait for more: a call that sends one message costs as much as one
+ * that sends many, so while many are under way new ones are coalesced. They are sent when an
+ * acknowledgement comes, or when they fill a super-packet if all are as long as the latest one.
  */
 bool requester_coalesces(struct qp *qp);
 

@@ -24,7 +24,7 @@ struct fault_outcome {
 };
 
 /* IBA 9.7.5.2, 9.9.3. RESPONDER_FAULT_NO_RECEIVE and RESPONDER_FAULT_BUSY are no errors. */
-static const struct fault_outcome fault_outcome[RESPONDER_FAULT_COUNT] = {
+static const struct fault_outcome fault_outcomes[RESPONDER_FAULT_COUNT] = {
 	[RESPONDER_FAULT_SEQUENCE] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
 				      IBV_EVENT_QP_REQ_ERR},
 	[RESPONDER_FAULT_QP_ACCESS] = {AETH_NAK_INVALID_REQUEST, IBV_WC_REM_INV_REQ_ERR,
@@ -52,7 +52,7 @@ static const struct fault_outcome fault_outcome[RESPONDER_FAULT_COUNT] = {
 
 static struct fault_outcome outcome_of(const struct qp *qp, enum responder_fault fault)
 {
-	struct fault_outcome outcome = fault_outcome[fault];
+	struct fault_outcome outcome = fault_outcomes[fault];
 
 	if (fault == RESPONDER_FAULT_INJECTED) {
 		outcome.status = qp->responder.message.injected;
@@ -139,7 +139,7 @@ static struct ibv_wc success(const struct qp *qp, const struct packet *packet)
 }
 
 /* IBA 9.7.4.1.4: a SEND takes its receive first, a WRITE with immediate last. */
-static bool takes_receive(const struct packet *packet)
+static bool needs_receive(const struct packet *packet)
 {
 	return packet->op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE);
 }
@@ -150,7 +150,7 @@ static inline void complete_message(struct qp *qp, const struct packet *packet)
 	struct ibv_wc wc;
 
 	qp_show_received(qp, qp->responder.message.received);
-	if (!takes_receive(packet)) {
+	if (!needs_receive(packet)) {
 		message_end(&qp->responder.message);
 		return;
 	}
@@ -259,7 +259,7 @@ static inline enum responder_fault check_request(struct qp *qp, const struct pac
 	}
 	if ((packet->op->flags & RD_ATOMIC) && resp->response.capacity == 0)
 		return RESPONDER_FAULT_RESOURCES; /* IBA 9.7.4.1.4 */
-	if (takes_receive(packet)) {
+	if (needs_receive(packet)) {
 		fault = take_receive(qp); /* IBA 9.7.4.1.4 */
 		if (fault != RESPONDER_FAULT_NONE)
 			return fault;

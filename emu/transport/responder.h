@@ -30,7 +30,7 @@ struct responder {
 	struct reorder kept; /* requests that came before one that is missing */
 	bool gap;	     /* requests have come that lie behind a missing one */
 	uint32_t seen;	     /* @gap: one beyond the highest of them, kept or not */
-	uint32_t belongs;    /* @gap: packets before it are of the SEND in progress, or executed */
+	uint32_t send_end;   /* @gap: one beyond the last that is surely of the SEND in progress */
 	bool kept_waits;     /* the next kept request waits for another process */
 	/* Kept requests have just closed a gap: the next packets show how the requester repeats. */
 	bool filled;

@@ -22,14 +22,14 @@ static void send_sequence_nak(struct qp *qp)
  * packet that is missing between two of its kind must be a third one (IBA 9.7.4.1.2); two may be
  * the end of a message and the beginning of the next.
  */
-static bool belongs(struct responder *resp, const struct packet *packet)
+static bool is_of_send(struct responder *resp, const struct packet *packet)
 {
-	if (psn_distance(resp->expected_psn, resp->belongs) > 0)
-		resp->belongs = resp->expected_psn;
-	if (psn_distance(packet->psn, resp->belongs) > 1)
+	if (psn_distance(resp->expected_psn, resp->send_end) > 0)
+		resp->send_end = resp->expected_psn;
+	if (psn_distance(packet->psn, resp->send_end) > 1)
 		return false;
-	if (psn_distance(packet->psn, resp->belongs) >= 0)
-		resp->belongs = psn_add(packet->psn, 1);
+	if (psn_distance(packet->psn, resp->send_end) >= 0)
+		resp->send_end = psn_add(packet->psn, 1);
 	return true;
 }
 
@@ -45,7 +45,7 @@ static bool place_early(struct qp *qp, const struct packet *packet)
 	if (qp->xrcd || !(flags & (OPCODE_SEND | OPCODE_WRITE)) ||
 	    flags & (OPCODE_FIRST | OPCODE_LAST) || !message_continues(&resp->message, packet))
 		return false;
-	if (flags & OPCODE_SEND && !belongs(resp, packet))
+	if (flags & OPCODE_SEND && !is_of_send(resp, packet))
 		return false;
 	return responder_allows(qp, packet) && responder_payload_fits(qp, packet) &&
 	       message_place_early(&resp->message, qp, packet,
@@ -79,7 +79,7 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 		resp->filled = false;
 	}
 	if (!resp->gap)
-		resp->belongs = resp->expected_psn;
+		resp->send_end = resp->expected_psn;
 	resp->gap = true;
 	/*
 	 * Atomics, FLUSHes and ATOMIC WRITEs are not kept: the requester sends them again after

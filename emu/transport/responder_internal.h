@@ -24,10 +24,11 @@ void responder_receive_early(struct qp *qp, const struct packet *packet);
 void responder_receive_late(struct qp *qp, const struct packet *packet, uint64_t now);
 
 /*
- * What was missing is here, and what follows it is received, too. The requester waits for that, and
- * is told at once: all has arrived, or what is missing next. But one that goes back N is sending
- * that already; if not, the next packet to come shows it. So may one that repeats single packets,
- * if too many in a row are missing: it isn't told of the very next one.
+ * The missing packet has been received: receive what was kept behind it, and tell the requester at
+ * once how far that goes, for it waits for that: by an ACK, or if there is another gap by the NAK
+ * of that one. But no NAK goes to a requester that goes back N, which is sending the next one
+ * already; nor where nothing had been kept right behind the packet that came: the requester may be
+ * repeating the next one, too.
  */
 void responder_fill_gap(struct qp *qp, uint64_t now);
 

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/cache_line.h"
 #include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
@@ -147,7 +148,7 @@ static void add_split(struct udp_receive *receive, const struct udp_address *add
 	parse_control(split, message);
 	if (split->segment_length == 0)
 		split->segment_length = length;
-	receive->used = data + ((length + 63) & ~63u) - receive->arena;
+	receive->used = data + cache_line_end(length) - receive->arena;
 }
 
 /* Up to @most datagrams, to be cut. Returns how many there were. */

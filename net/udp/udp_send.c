@@ -171,8 +171,8 @@ static int send_some(struct batch *batch, unsigned int from)
 }
 
 /* The kernel didn't take a datagram; those behind it may still be sent. */
-static void refused(struct batch *batch, struct datagram *datagram, struct msghdr *message,
-		    int error)
+static void datagram_refused(struct batch *batch, struct datagram *datagram, struct msghdr *message,
+			     int error)
 {
 	if (datagram->count > 1 && !batch->connection && refuses_segmentation(error))
 		send_singly(batch, datagram, message);
@@ -195,7 +195,8 @@ static void flush(struct batch *batch)
 			done += sent;
 			continue;
 		}
-		refused(batch, &batch->datagram[done], &batch->messages[done].msg_hdr, errno);
+		datagram_refused(batch, &batch->datagram[done], &batch->messages[done].msg_hdr,
+				 errno);
 		done++;
 	}
 	batch_clear(batch);
@@ -220,8 +221,11 @@ static void leave_connection(struct batch *batch)
 	batch->connection = NULL;
 }
 
-/* What comes next takes @path: perhaps through another socket than what is built. */
-static void turn_to(struct batch *batch, const struct path *path)
+/*
+ * The next packet takes @path. Where that leads through another socket than what is in the batch,
+ * the batch is sent first.
+ */
+static void set_path(struct batch *batch, const struct path *path)
 {
 	const struct path *before = batch->path;
 	struct udp_connection *connection;
@@ -250,7 +254,7 @@ static unsigned int send_next(struct batch *batch, struct link_packet *packets, 
 {
 	unsigned int taken;
 
-	turn_to(batch, packets[0].path);
+	set_path(batch, packets[0].path);
 	if (!batch->address || link_packet_length(&packets[0]) > LINK_TRAIN_BYTES) {
 		drop(batch, &packets[0], 1, batch->address ? EMSGSIZE : EADDRNOTAVAIL);
 		return 1;

@@ -3,7 +3,7 @@
  * The whole wire format of RoCEv2: every header, opcode and constant, with the
  * clause of the InfiniBand Architecture specification (IBA, volume 1) that
  * defines it. Byte order is in the types; structs are packed because a frame may
- * start anywhere. All three floors include this; it includes nothing of ours.
+ * start anywhere. All three layers include this; it includes nothing of ours.
  *
  *   Ethernet | IPv4 or IPv6 | UDP :4791 | BTH | extension headers | payload | pad | ICRC
  */

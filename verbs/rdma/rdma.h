@@ -91,7 +91,7 @@ _Static_assert(sizeof(struct rdma_header) == 36, "Annex A11");
 _Static_assert(sizeof(struct sockaddr_ib) <= sizeof(struct sockaddr_storage), "AF_IB");
 
 /* The consumer's private data in a SIDR_REQ: what the header leaves of IBA's 216 bytes. */
-#define RDMA_PRIVATE_SIDR_REQ (216 - 36)
+#define RDMA_PRIVATE_SIDR_REQ (216 - (int)sizeof(struct rdma_header))
 
 /*
  * What becomes of an event of the connection manager (the table in rdma_event.c): the
