@@ -443,7 +443,7 @@
  */
 #define BACKLOG_MAX (4u << 20)
 
-/* --- addresses that are shared (net/share/udp_share.h) --------------------------------------- */
+/* --- addresses that are shared (net/udp/udp_share.h) --------------------------------------- */
 
 /*
  * What came within this time of a repair was under way, ns; and how often trouble that

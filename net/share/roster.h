@@ -139,7 +139,7 @@ unsigned int roster_services(const struct roster *roster, const union ibv_gid *g
 
 /*
  * A member's control socket: the loopback UDP port where it takes forwarded datagrams
- * (net/share/udp_forward.c). The sender notifies the member of each, by a count in the
+ * (net/udp/udp_forward.c). The sender notifies the member of each, by a count in the
  * roster, so that the member needn't read an empty socket at each poll.
  *
  * They are known as a member's by the receiver's token, a random number that it gets when it

@@ -10,7 +10,7 @@
  * communication ids and services, emu/transport/xrc_remote.c to reach the process that has an SRQ;
  * emu/transport/pacing.c tells HCAs apart by their blocks of QP numbers. verbs/rdma asks which
  * process listens. A link whose addresses can be shared has one (link.share); with another link all
- * numbers and services are the HCA's own. net/share/udp_share is that of net/udp.
+ * numbers and services are the HCA's own. net/udp/udp_share is that of net/udp.
  *
  * Any thread may call at any time. lease and claim may wait for other processes that do the
  * same, some milliseconds at worst; forward waits for nothing.

@@ -6,7 +6,7 @@
  * group: by the slot of the destination QP, or as a signal packet of ours asks.
  * An index that doesn't exist makes the kernel choose by a hash of the addresses.
  *
- * Called by the other files of net/share. No state, no locks.
+ * Called by net/share/roster_table.c and net/udp. No state, no locks.
  */
 #ifndef URXE_NET_STEER_H
 #define URXE_NET_STEER_H

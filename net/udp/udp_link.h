@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of net/udp and net/share/udp_*.c have in common.
+ * What the files of net/udp have in common.
  *
  * Locks: @lock covers adding an address, joining and leaving groups, and nothing
  * else: to add an address may take seconds, when another process has the roster locked.
@@ -18,12 +18,12 @@
 
 #include "net/descriptor.h"
 #include "net/pool.h"
-#include "net/share/udp_share.h"
 #include "net/tuning.h"
 #include "net/udp/backlog.h"
 #include "net/udp/sock_diag.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_connection.h"
+#include "net/udp/udp_share.h"
 #include "net/wire/gid.h"
 
 /*

@@ -2,7 +2,7 @@
 /*
  * A link leaves the addresses that it shares, when it is closed or its process exits: others
  * take over what was its own, and nothing that came to its sockets for another is lost. Locks are
- * those of net/share/udp_share.h.
+ * those of net/udp/udp_share.h.
  */
 #include <limits.h>
 #include <sys/socket.h>
