@@ -263,7 +263,7 @@ void destination_spurious(struct destination *destination, uint32_t reduction)
 	pthread_spin_unlock(&destination->lock);
 }
 
-bool destination_repeats_alone(struct destination *destination)
+bool destination_on_gap(struct destination *destination)
 {
 	bool alone;
 

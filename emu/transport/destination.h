@@ -122,10 +122,10 @@ void destination_repaired(struct destination *destination, uint64_t time, uint64
 void destination_spurious(struct destination *destination, uint32_t reduction);
 
 /*
- * Whether a packet that is missing is to be sent again alone. Not if the peer drops what is behind
- * it; but now and then it is found out anew whether it does.
+ * A packet is missing: whether it is to be sent again alone. Not if the peer drops what is behind
+ * it; but with each DROPS_UNTIL_REPEAT-th gap it is found out anew whether it does.
  */
-bool destination_repeats_alone(struct destination *destination);
+bool destination_on_gap(struct destination *destination);
 /* Whether a peer that misses the next one, too, has lost it rather than dropped it. */
 bool destination_keeps(struct destination *destination);
 /* A repetition was answered: what was behind it had been kept there, or not. */

@@ -30,7 +30,7 @@ enum recovery_state {
 	/*
 	 * What a NAK asked for is on its way again, alone, and sending goes on: a responder that
 	 * has kept what came behind the gap (as urxe does) misses no more than that. The answer
-	 * shows whether it has (destination_repeats_alone()). Where many are lost, a silence has
+	 * shows whether it has (destination_on_gap()). Where many are lost, a silence has
 	 * the oldest packet repeated in the same way.
 	 */
 	RECOVERY_REPEATING,

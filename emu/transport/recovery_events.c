@@ -257,8 +257,7 @@ static enum recovery_event nak_event(struct qp *qp)
 	 * Without a retry left the QP fails over to its alternate path, if it has one. Nothing has
 	 * been sent there yet, so everything is.
 	 */
-	return recovery->retries && destination_repeats_alone(destination) ? EVENT_NAK_ONE
-									   : EVENT_NAK_ALL;
+	return recovery->retries && destination_on_gap(destination) ? EVENT_NAK_ONE : EVENT_NAK_ALL;
 }
 
 /*

@@ -14,9 +14,7 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 	struct bth *bth = (struct bth *)headers;
 
 	bth_fill(bth, opcode, qp->migration.bth_flags, dest_qp, qp->requester.psn);
-	/* IBA 9.2.3: only the last packet of what creates a completion at the responder. */
-	if ((wqe->flags & IBV_SEND_SOLICITED) && (op->flags & OPCODE_LAST) &&
-	    (op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE)))
+	if (request_packet_is_solicited(wqe, op))
 		bth->flags |= BTH_SOLICITED;
 	if (op->deth) {
 		/* IBA 10.2.5: a controlled Q_Key in the request stands for the QP's own. */
@@ -35,10 +33,6 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 		*(struct feth *)(headers + op->feth) = (struct feth){
 			.selectivity_placement = htobe32(selectivity | wqe->flush.placement)};
 	}
-	if (op->reth)
-		*(struct reth *)(headers + op->reth) = (struct reth){.va = htobe64(remote_addr),
-								     .rkey = htobe32(wqe->rkey),
-								     .length = htobe32(length)};
 	if (op->atomiceth) {
 		bool swap = wqe->kind->only == WIRE_COMPARE_SWAP;
 
@@ -49,11 +43,10 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 			.compare = htobe64(swap ? wqe->compare_add : 0),
 		};
 	}
-	if (op->immdt)
-		*(struct immdt *)(headers + op->immdt) = (struct immdt){.data = wqe->imm_data};
 	if (op->ieth)
 		*(struct ieth *)(headers + op->ieth) =
 			(struct ieth){.rkey = htobe32(wqe->invalidate_rkey)};
+	request_packet_fill_write(wqe, op, headers, remote_addr, length);
 	packet->headers_length = op->headers_length;
 }
 

@@ -364,7 +364,7 @@ void requester_resume(struct qp *qp, uint32_t psn)
  */
 static bool sends_new_packets_only(const struct qp *qp)
 {
-	return qp->type->ibv == IBV_QPT_RC && qp->recovery.state == RECOVERY_SENDING &&
+	return qp->type->transport == WIRE_RC && qp->recovery.state == RECOVERY_SENDING &&
 	       !qp->recovery.probe_wanted && qp->requester.psn == qp->requester.highest &&
 	       qp_abilities(qp) & QP_SEND;
 }
@@ -383,20 +383,11 @@ static inline void fill_single_packet(const struct qp *qp, const struct send_wqe
 	uint8_t opcode = WIRE_RC | wqe->kind->only;
 	const struct opcode *op = opcode_find(opcode);
 	uint8_t *headers = packet->headers;
-	uint8_t solicited =
-		wqe->flags & IBV_SEND_SOLICITED && op->flags & (OPCODE_SEND | OPCODE_IMMEDIATE)
-			? BTH_SOLICITED
-			: 0;
+	uint8_t solicited = request_packet_is_solicited(wqe, op) ? BTH_SOLICITED : 0;
 
 	bth_fill((struct bth *)headers, opcode, qp->migration.bth_flags | solicited,
 		 qp->attr.dest_qp_num, qp->requester.psn | BTH_ACK_REQUEST);
-	if (op->reth)
-		*(struct reth *)(headers + sizeof(struct bth)) =
-			(struct reth){.va = htobe64(wqe->remote_addr),
-				      .rkey = htobe32(wqe->rkey),
-				      .length = htobe32(wqe->length)};
-	if (op->immdt)
-		*(struct immdt *)(headers + op->immdt) = (struct immdt){.data = wqe->imm_data};
+	request_packet_fill_write(wqe, op, headers, wqe->remote_addr, wqe->length);
 	packet->headers_length = op->headers_length;
 }
 

@@ -263,7 +263,7 @@ static void copy_rest(const struct send_queue *queue, struct send_wqe *wqe,
 		copy_datagram(wqe, pd, port_num, wr);
 	if (kind->flags & REQUEST_BIND)
 		copy_bind(wqe, wr);
-	else if (type->ibv == IBV_QPT_XRC_SEND)
+	else if (type->transport == WIRE_XRC)
 		wqe->remote_srqn = wr->qp_type.xrc.remote_srqn & QPN_MASK;
 	if (kind->flags & REQUEST_FLUSH)
 		copy_flush(wqe, wr, pd->hca->limits.max_message);
@@ -274,7 +274,7 @@ static inline bool is_simple(const struct send_queue *queue, const struct reques
 			     const struct qp_type *type, const struct ibv_send_wr *wr)
 {
 	return kind && kind->flags & REQUEST_SIMPLE && type->connected &&
-	       type->ibv != IBV_QPT_XRC_SEND && qp_type_in(kind->types, type) &&
+	       type->transport != WIRE_XRC && qp_type_in(kind->types, type) &&
 	       !(queue->lacking & 1u << wr->opcode) && !(wr->send_flags & IBV_SEND_IP_CSUM);
 }
 
