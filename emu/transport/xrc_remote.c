@@ -21,10 +21,11 @@ enum { XRC_ASK, XRC_ANSWER, XRC_GIVE_UP };
 /* Between processes of one machine. The packet follows an XRC_ASK. */
 struct xrc_message {
 	uint8_t mark, kind;
-	uint8_t fault; /* the answer */
-	bool begins;   /* the target has no message in progress */
+	uint8_t fault;	/* the answer */
+	uint8_t begins; /* not 0: the target has no message in progress */
 	uint32_t qpn, srqn, sequence;
 	uint32_t mtu, access, peer_qpn; /* as the target's QP has them */
+	uint32_t injected;		/* the answer RESPONDER_FAULT_INJECTED: the status */
 	struct descriptor_identity file;
 };
 
@@ -128,10 +129,12 @@ static void on_answer(struct hca *hca, const struct xrc_message *message)
 	if (!qp)
 		return;
 	pthread_mutex_lock(&qp->lock);
+	/* Those from ELSEWHERE on are no faults, and no owner's answer. */
 	if (qp->xrc.asked && qp->xrc.sequence == message->sequence &&
-	    message->fault < RESPONDER_FAULT_COUNT) {
+	    message->fault < RESPONDER_FAULT_ELSEWHERE) {
 		qp->xrc.answered = true;
 		qp->xrc.fault = message->fault;
+		qp->responder.message.injected = message->injected;
 	}
 	pthread_mutex_unlock(&qp->lock);
 	table_put(&hca->qps, message->qpn);
@@ -273,8 +276,10 @@ static enum responder_fault place(struct xrc_delegate *delegate, const struct xr
 	return fault;
 }
 
+/* @injected: the status that a receive failed with for RESPONDER_FAULT_INJECTED. */
 static enum responder_fault place_in(struct hca *hca, const struct xrc_message *message,
-				     struct srq *srq, const struct packet *packet, uint64_t now)
+				     struct srq *srq, const struct packet *packet,
+				     uint32_t *injected, uint64_t now)
 {
 	struct xrc_delegate *delegate;
 
@@ -288,6 +293,7 @@ static enum responder_fault place_in(struct hca *hca, const struct xrc_message *
 		delegate->fault = place(delegate, message, srq, packet, now);
 		delegate->sequence = message->sequence;
 	}
+	*injected = delegate->qp.responder.message.injected;
 	return delegate->fault;
 }
 
@@ -304,7 +310,7 @@ static void on_ask(struct hca *hca, const struct xrc_message *message, const uin
 		return;
 	srq = table_get(&hca->srqs, message->srqn);
 	if (srq) {
-		fault = place_in(hca, message, srq, &packet, now);
+		fault = place_in(hca, message, srq, &packet, &answer.injected, now);
 		table_put(&hca->srqs, message->srqn);
 	}
 	if (fault == RESPONDER_FAULT_WAIT)

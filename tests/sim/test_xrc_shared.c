@@ -470,6 +470,52 @@ START_TEST(answered_late)
 }
 END_TEST
 
+/* What is no fault is no answer: such a process, of the same user, writes nonsense. */
+START_TEST(answered_with_nonsense)
+{
+	struct shared shared;
+	struct told *told;
+
+	shared_create(&shared, NULL, 1);
+	post_receive(&shared, 1, 0);
+	post_length(&shared, IBV_WR_SEND, 1, 0, 8);
+	while (!shared.target->xrc.asked)
+		world_step(&shared.world);
+	told = &shared.queue[shared.head];
+	told->to = shared.processes[0].node->hca;
+	told->data[1] = 1; /* XRC_ANSWER, with this fault */
+	told->data[2] = RESPONDER_FAULT_ELSEWHERE + _i;
+	receive_told(&shared);
+	ck_assert(!shared.target->xrc.answered);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* A receive of the owner's that is to fail: the initiator sees what it would see of the target's. */
+START_TEST(injected)
+{
+	static const struct {
+		const char *fault;
+		enum ibv_wc_status status;
+	} rows[] = {
+		{"complete(LOC_LEN_ERR)#1/RECV", IBV_WC_REM_INV_REQ_ERR},
+		{"complete(LOC_ACCESS_ERR)#1/RECV", IBV_WC_REM_ACCESS_ERR},
+		{"complete(LOC_PROT_ERR)#1/RECV", IBV_WC_REM_OP_ERR},
+		{"complete(WR_FLUSH_ERR)#1/RECV", IBV_WC_RETRY_EXC_ERR},
+	};
+	const unsigned int owner = _i % 2;
+	struct shared shared;
+
+	shared_create(&shared, NULL, 1);
+	world_inject(shared.processes[owner].node, rows[_i / 2].fault);
+	post_receive(&shared, owner, 0);
+	post_length(&shared, IBV_WR_SEND, owner, 0, 8);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, rows[_i / 2].status);
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* What the owner refuses the target refuses: a key, a READ, all when the owner is dead. */
 START_TEST(refused)
 {
@@ -652,6 +698,8 @@ int main(void)
 	tcase_add_test(tests, begun_anew);
 	tcase_add_test(tests, queue_of_another_domain);
 	tcase_add_test(tests, answered_late);
+	tcase_add_loop_test(tests, answered_with_nonsense, 0, 2);
+	tcase_add_loop_test(tests, injected, 0, 8);
 	tcase_add_loop_test(tests, refused, 0, 4);
 	tcase_add_loop_test(tests, whatever_is_asked, 0, 60);
 	return world_main("xrc_shared", tcases);
