@@ -209,6 +209,7 @@ struct qp_extra {
 	struct builder *builder; /* of ibv_wr_*, or NULL */
 
 	/* XRC_RECV: verbs/open_qp.h */
+	struct device *device;
 	struct opened_qp *opened; /* its handles but for the first */
 	bool closed;		  /* the first was destroyed */
 };

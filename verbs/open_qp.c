@@ -15,7 +15,7 @@ static struct qp_extra *qp_extra_of(struct qp *qp)
 
 static pthread_mutex_t *handles_lock(const struct qp *qp)
 {
-	return &to_context(qp->ibv.context)->device->contexts_lock;
+	return &((struct qp_extra *)qp->verbs)->device->contexts_lock;
 }
 
 void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int argument),
@@ -32,6 +32,23 @@ void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int a
 	pthread_mutex_unlock(handles_lock(qp));
 }
 
+bool qp_is_of(struct qp *qp, const struct ibv_context *context)
+{
+	struct qp_extra *extra = qp_extra_of(qp);
+	struct opened_qp *opened;
+	bool alone;
+
+	/* It is just being created, or it is the core's own (emu/transport/xrc_remote.h). */
+	if (!extra)
+		return false;
+	pthread_mutex_lock(handles_lock(qp));
+	alone = qp->ibv.context == context;
+	DL_FOREACH (extra->opened, opened)
+		alone &= opened->ibv.context == context;
+	pthread_mutex_unlock(handles_lock(qp));
+	return alone;
+}
+
 /* --- opening --------------------------------------------------------------------- */
 
 static void fill(struct opened_qp *opened, struct ibv_context *context, struct qp *qp,
@@ -40,6 +57,7 @@ static void fill(struct opened_qp *opened, struct ibv_context *context, struct q
 	opened->verbs = &opened->extra;
 	opened->handle = OPENED_QP;
 	opened->qp = qp;
+	opened->xrcd = to_xrcd(attr->xrcd);
 	opened->ibv.context = context;
 	if (attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT)
 		opened->ibv.qp_context = attr->qp_context;
@@ -78,6 +96,7 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 		free(opened);
 		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is being destroyed", qp->number);
 	}
+	users_add(&opened->xrcd->users, USER_QP, 1);
 	context_get(context);
 	*result = opened;
 	return 0;
@@ -125,15 +144,35 @@ static void close_opened(struct opened_qp *opened)
 		       &opened->extra.async_events, &opened->ibv.events_completed);
 	pthread_cond_destroy(&opened->ibv.cond);
 	pthread_mutex_destroy(&opened->ibv.mutex);
+	users_add(&opened->xrcd->users, USER_QP, -1);
 	quarantine_free(opened, sizeof(*opened));
 	context_put(context);
 }
 
+/*
+ * The first handle is gone: @qp becomes the oldest other one's. Returns the domain that @qp is to
+ * be in, which counts it, and with a reference to @qp; or NULL if it can stay where it is.
+ */
+static struct xrcd *find_successor(struct qp *qp)
+{
+	struct opened_qp *successor = qp_extra_of(qp)->opened;
+
+	if (!successor ||
+	    (qp->xrcd == successor->xrcd && qp->ibv.context == successor->ibv.context) ||
+	    !table_get(&qp->hca->qps, qp->number))
+		return NULL;
+	qp->ibv.context = successor->ibv.context;
+	users_add(&successor->xrcd->users, USER_QP, 1);
+	return successor->xrcd;
+}
+
 struct qp *qp_close_handle(struct ibv_qp *ibv)
 {
+	struct ibv_context *context = ibv->context;
 	struct opened_qp *opened = to_opened(ibv);
 	struct qp *qp = opened ? opened->qp : to_qp(ibv);
 	struct qp_extra *extra = qp_extra_of(qp);
+	struct xrcd *successor = NULL;
 	bool last;
 
 	pthread_mutex_lock(handles_lock(qp));
@@ -142,11 +181,17 @@ struct qp *qp_close_handle(struct ibv_qp *ibv)
 	else
 		extra->closed = true;
 	last = extra->closed && !extra->opened;
+	if (extra->closed)
+		successor = find_successor(qp);
 	pthread_mutex_unlock(handles_lock(qp));
 	if (opened)
 		close_opened(opened);
 	else if (!last)
-		event_withdraw(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond,
+		event_withdraw(to_context(context), qp, &ibv->mutex, &ibv->cond,
 			       &extra->async_events, &ibv->events_completed);
+	if (successor) {
+		qp_inherit_xrcd(qp, successor);
+		table_put(&qp->hca->qps, qp->number);
+	}
 	return last ? qp : NULL;
 }

@@ -5,6 +5,9 @@
  * object; the others look like it as far as verbs/ looks at any QP, with a handle that is none,
  * so that what only a real one can do is refused. The QP goes with its last handle.
  *
+ * Each handle keeps the XRC domain by which it was made from being closed. When the first one is
+ * destroyed, another one's domain and context become the QP's own.
+ *
  * device.contexts_lock protects the handles of a QP. Called by verbs/qp.c and verbs/event.c.
  */
 #ifndef URXE_VERBS_OPEN_QP_H
@@ -19,9 +22,10 @@ struct opened_qp {
 		struct ibv_qp ibv;
 		uint8_t newest[ABI_QP_EX_SIZE];
 	};
-	void *verbs;	 /* &extra */
-	uint32_t handle; /* OPENED_QP */
-	struct qp *qp;	 /* that it is a handle of */
+	void *verbs;	   /* &extra */
+	uint32_t handle;   /* OPENED_QP */
+	struct qp *qp;	   /* that it is a handle of */
+	struct xrcd *xrcd; /* by which it was opened */
 	struct qp_extra extra;
 	struct opened_qp *prev, *next; /* utlist, qp_extra.opened */
 };
@@ -46,6 +50,9 @@ static inline struct qp *shared_qp(struct ibv_qp *qp)
 /* Call @function for each handle that the application has of @qp. */
 void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int argument),
 		    int argument);
+
+/* Whether all handles that the application has of @qp are of @context. */
+bool qp_is_of(struct qp *qp, const struct ibv_context *context);
 
 /*
  * @ibv is being destroyed. Returns its QP if that has no other handle, and is to be destroyed

@@ -68,6 +68,7 @@ static int create_qp(struct ibv_context *context, struct ibv_pd *pd, struct ibv_
 		free(extra);
 		return error;
 	}
+	extra->device = to_context(context)->device;
 	qp->verbs = extra;
 	qp->ibv.context = context;
 	qp->ibv.qp_context = attr->qp_context;

@@ -271,6 +271,14 @@ int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct 
 	return create(xrcd->hca, NULL, xrcd, attr, qp);
 }
 
+void qp_inherit_xrcd(struct qp *qp, struct xrcd *xrcd)
+{
+	pthread_mutex_lock(&qp->lock);
+	users_add(&qp->xrcd->users, USER_QP, -1);
+	qp->xrcd = xrcd;
+	pthread_mutex_unlock(&qp->lock);
+}
+
 int qp_check_unused(struct qp *qp)
 {
 	uint32_t groups = atomic_load(&qp->groups);

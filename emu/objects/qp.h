@@ -103,6 +103,8 @@ struct qp {
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* Likewise, of the type XRC_RECV, which has neither work queues nor CQs nor a PD. */
 int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct qp **qp);
+/* It goes on with @xrcd, another handle of its domain, which counts it already. */
+void qp_inherit_xrcd(struct qp *qp, struct xrcd *xrcd);
 /* EBUSY, reported, while it is attached to a multicast group; before anything is destroyed. */
 int qp_check_unused(struct qp *qp);
 /* In any state; completions that weren't polled are dropped. 0, or EBUSY as qp_check_unused(). */
