@@ -2,8 +2,10 @@
 /*
  * Multicast groups of the real link: a socket on :4791 for each, with a
  * membership on each interface where the group was joined, so that the kernel
- * speaks IGMP and MLD. The sockets of all processes and users of the machine get a
- * copy of every packet, the sender's own among them: IP's multicast loopback is RoCE's.
+ * speaks IGMP and MLD. A group of one link's scope (ff02::/16) has a socket for
+ * each of these interfaces, as the kernel binds it to one. The sockets of all
+ * processes and users of the machine get a copy of every packet, the sender's own
+ * among them: IP's multicast loopback is RoCE's.
  *
  * link->lock serializes joining and leaving. multicast.lock keeps a socket from being
  * closed while it is read; it is never held across a system call that may take long.
@@ -22,7 +24,15 @@
 #define IPV6_MULTICAST_ALL 29
 #endif
 
+struct group_key {
+	union ibv_gid gid;
+	uint64_t interface; /* 0: any. Without padding behind it, which would be hashed */
+};
+
+_Static_assert(sizeof(struct group_key) == sizeof(union ibv_gid) + sizeof(uint64_t), "no padding");
+
 struct udp_group {
+	struct group_key key;
 	struct udp_address address; /* the group's GID and the socket; nothing is sent from it */
 	bool everywhere;	    /* joined without a source */
 	UT_hash_handle hh;
@@ -127,14 +137,16 @@ static int receive_interface(const struct udp_group *group)
 		       : 0;
 }
 
-static int group_open(const struct udp_link *link, const union ibv_gid *gid, unsigned int interface,
+static int group_open(const struct udp_link *link, const struct group_key *key,
 		      struct udp_group **opened)
 {
+	const union ibv_gid *gid = &key->gid;
 	struct udp_group *group = calloc(1, sizeof(*group));
 	int error;
 
 	if (!group)
 		return ENOMEM;
+	group->key = *key;
 	group->address.gid = *gid;
 	group->address.send_fd = -1;
 	error = udp_receiver_open(link, gid, &group->address.receive_fd);
@@ -143,7 +155,7 @@ static int group_open(const struct udp_link *link, const union ibv_gid *gid, uns
 		return error;
 	}
 	group->address.receive_identity = descriptor_identify(group->address.receive_fd);
-	error = bind_group(group->address.receive_fd, gid, interface);
+	error = bind_group(group->address.receive_fd, gid, key->interface);
 	if (!error)
 		error = udp_address_receive_ttl(&group->address); /* datagrams show them */
 	if (!error)
@@ -182,36 +194,6 @@ static bool fits(const union ibv_gid *gid, const union ibv_gid *source)
 	return gid_is_ipv4(gid) == gid_is_ipv4(source);
 }
 
-/* An interface to join @gid on: that of @source, else the first one of its family. 0: none. */
-static unsigned int first_interface(const struct udp_link *link, const union ibv_gid *gid,
-				    const union ibv_gid *source)
-{
-	for (unsigned int i = 0; !source && i < link->count; i++) {
-		if (fits(gid, &link->addresses[i]->gid))
-			source = &link->addresses[i]->gid;
-	}
-	return source && fits(gid, source) ? gid_interface(source) : 0;
-}
-
-/* One interface is enough: a device that is down now, or can't do multicast, is left out. */
-static int add_everywhere(const struct udp_link *link, const struct udp_group *group)
-{
-	int last = ENODEV;
-	bool joined = false;
-
-	for (unsigned int i = 0; i < link->count; i++) {
-		const union ibv_gid *source = &link->addresses[i]->gid;
-		int error;
-
-		if (!fits(&group->address.gid, source))
-			continue;
-		error = add_membership(group, gid_interface(source));
-		joined |= !error;
-		last = error ? error : last;
-	}
-	return joined ? 0 : last;
-}
-
 /* Let receive() find it. */
 static int publish(struct udp_multicast *multicast, struct udp_group *group)
 {
@@ -219,7 +201,7 @@ static int publish(struct udp_multicast *multicast, struct udp_group *group)
 	int error = 0;
 
 	pthread_mutex_lock(&multicast->lock);
-	HASH_ADD(hh, multicast->groups, address.gid, sizeof(group->address.gid), group);
+	HASH_ADD(hh, multicast->groups, key, sizeof(group->key), group);
 	if (!group->hh.tbl)
 		error = ENOMEM;
 	else if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event))
@@ -232,36 +214,74 @@ static int publish(struct udp_multicast *multicast, struct udp_group *group)
 	return error;
 }
 
-static struct udp_group *group_find(struct udp_link *link, const union ibv_gid *gid)
+static struct udp_group *group_find(struct udp_link *link, const struct group_key *key)
 {
 	struct udp_group *group;
 
-	HASH_FIND(hh, link->multicast.groups, gid, sizeof(*gid), group);
+	HASH_FIND(hh, link->multicast.groups, key, sizeof(*key), group);
 	return group;
+}
+
+/* RFC 4291, 2.7: interface-local or link-local. Such an address is bound on one interface. */
+static bool is_of_one_link(const union ibv_gid *gid)
+{
+	const struct in6_addr *address = (const struct in6_addr *)gid;
+
+	return IN6_IS_ADDR_MC_NODELOCAL(address) || IN6_IS_ADDR_MC_LINKLOCAL(address);
+}
+
+/* Join on the interface of @source; @everywhere: on those of addresses that come later, too. */
+static int join_on(struct udp_link *link, const union ibv_gid *gid, const union ibv_gid *source,
+		   bool everywhere)
+{
+	unsigned int interface = gid_interface(source);
+	const struct group_key key = {*gid, is_of_one_link(gid) ? interface : 0};
+	struct udp_group *group = group_find(link, &key);
+	bool made = !group;
+	int error = 0;
+
+	if (!interface)
+		return errno;
+	if (made)
+		error = open_epoll(&link->multicast);
+	if (made && !error)
+		error = group_open(link, &key, &group);
+	if (error)
+		return error;
+	error = add_membership(group, interface);
+	if (!error && made)
+		error = publish(&link->multicast, group);
+	if (!error)
+		group->everywhere |= everywhere;
+	else if (made)
+		group_close(group);
+	return error;
+}
+
+/* One interface is enough: a device that is down now, or can't do multicast, is left out. */
+static int join_everywhere(struct udp_link *link, const union ibv_gid *gid)
+{
+	int last = ENODEV;
+	bool joined = false;
+
+	for (unsigned int i = 0; i < link->count; i++) {
+		const union ibv_gid *source = &link->addresses[i]->gid;
+		int error;
+
+		if (!fits(gid, source))
+			continue;
+		error = join_on(link, gid, source, true);
+		joined |= !error;
+		last = error ? error : last;
+	}
+	return joined ? 0 : last;
 }
 
 static int join_locked(struct udp_link *link, const union ibv_gid *gid, const union ibv_gid *source)
 {
-	unsigned int interface = first_interface(link, gid, source);
-	struct udp_group *group = group_find(link, gid);
-	bool made = !group;
-	int error;
-
-	if (!interface)
-		return ENODEV;
-	error = open_epoll(&link->multicast);
-	if (!error && made)
-		error = group_open(link, gid, interface, &group);
-	if (error)
-		return error;
-	error = source ? add_membership(group, interface) : add_everywhere(link, group);
-	if (!error && made)
-		error = publish(&link->multicast, group);
-	if (!error)
-		group->everywhere |= !source;
-	else if (made)
-		group_close(group);
-	return error;
+	if (!source)
+		return join_everywhere(link, gid);
+	return fits(gid, source) ? join_on(link, gid, source, false) : ENODEV;
 }
 
 int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source)
@@ -285,13 +305,14 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 {
 	struct udp_link *link = (struct udp_link *)base;
 	struct udp_multicast *multicast = &link->multicast;
-	struct udp_group *group;
+	struct udp_group *group, *next;
 	int state;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&link->lock);
-	group = group_find(link, gid);
-	if (group) {
+	HASH_ITER (hh, multicast->groups, group, next) {
+		if (memcmp(&group->key.gid, gid, sizeof(*gid)) != 0)
+			continue;
 		pthread_mutex_lock(&multicast->lock);
 		HASH_DEL(multicast->groups, group);
 		atomic_fetch_sub(&multicast->count, 1);
@@ -309,7 +330,7 @@ void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid)
 
 	HASH_ITER (hh, link->multicast.groups, group, next) {
 		if (group->everywhere && fits(&group->address.gid, gid))
-			add_membership(group, gid_interface(gid));
+			join_on(link, &group->address.gid, gid, true);
 	}
 }
 

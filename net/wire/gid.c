@@ -208,13 +208,18 @@ unsigned int gid_interface(const union ibv_gid *gid)
 	const struct ifaddrs *interface;
 	struct ifaddrs *interfaces;
 	unsigned int ifindex = 0;
+	int error = ENODEV;
 
 	if (getifaddrs(&interfaces) < 0)
 		return 0;
 	interface = interface_of(interfaces, gid, NULL);
 	if (interface)
 		ifindex = if_nametoindex(interface->ifa_name);
+	if (interface && !ifindex)
+		error = errno;
 	freeifaddrs(interfaces);
+	if (!ifindex)
+		errno = error;
 	return ifindex;
 }
 

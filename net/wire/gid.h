@@ -74,7 +74,7 @@ int gid_table_add(struct gid_table *table, const union ibv_gid *gid, gid_usable 
 int gid_table_refresh(struct gid_table *table, const char *node, gid_usable *usable, void *context,
 		      bool *changed);
 
-/* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0. */
+/* The interface that has @gid (link-local IPv6 addresses need it to be bound), or 0 and errno. */
 unsigned int gid_interface(const union ibv_gid *gid);
 
 /* Whether the interface has it. */
