@@ -71,15 +71,18 @@ int capacity_take(const struct hca *hca, _Atomic uint32_t *count, int limit, con
 		  const char *attribute)
 {
 	int error = capacity_alive(hca, objects);
+	uint32_t used = atomic_load(count);
 
 	if (error)
 		return error;
 	if (!limit)
 		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "%s: %s is 0", objects, attribute);
-	if (atomic_fetch_add(count, 1) < (uint32_t)limit)
-		return 0;
-	atomic_fetch_sub(count, 1);
-	return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "%s: %d (%s)", objects, limit, attribute);
+	do {
+		if (used >= (uint32_t)limit)
+			return refuse(ENOMEM, CAUSE_LIMIT_REACHED, "%s: %d (%s)", objects, limit,
+				      attribute);
+	} while (!atomic_compare_exchange_weak(count, &used, used + 1));
+	return 0;
 }
 
 int capacity_need(const struct hca *hca, uint64_t flag, const char *call, const char *what)

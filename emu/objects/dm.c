@@ -27,10 +27,13 @@
 
 static bool dm_claim(struct hca *hca, size_t length)
 {
-	if (atomic_fetch_add(&hca->dm_size, length) <= hca->limits.max_dm_size - length)
-		return true;
-	atomic_fetch_sub(&hca->dm_size, length);
-	return false;
+	uint64_t size = atomic_load(&hca->dm_size);
+
+	do {
+		if (length > hca->limits.max_dm_size - size)
+			return false;
+	} while (!atomic_compare_exchange_weak(&hca->dm_size, &size, size + length));
+	return true;
 }
 
 int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm **result)
