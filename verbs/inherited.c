@@ -79,6 +79,12 @@ static int inherited_dealloc_mw(struct ibv_mw *mw)
 	return 0;
 }
 
+static int inherited_dealloc_td(struct ibv_td *td)
+{
+	check_inherited("ibv_dealloc_td()");
+	return 0;
+}
+
 static int inherited_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	check_inherited("ibv_close_xrcd()");
@@ -97,6 +103,7 @@ void context_inherit(struct context *context)
 	verbs->query_device_ex = before.query_device_ex;
 	verbs->alloc_dm = inherited_alloc_dm;
 	verbs->free_dm = inherited_free_dm;
+	verbs->dealloc_td = inherited_dealloc_td;
 	/* These are called without a check. */
 	verbs->close_xrcd = inherited_close_xrcd;
 	verbs->context.ops = (struct ibv_context_ops){
