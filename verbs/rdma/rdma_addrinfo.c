@@ -146,9 +146,11 @@ static int find_info(const char *node, const char *service, const struct rdma_ad
 	struct rdma_addrinfo *info;
 	int error;
 
-	if (hints && hints->ai_flags & ~RAI_KNOWN)
+	if (hints && hints->ai_flags & ~RAI_KNOWN) {
+		errno = EINVAL; /* EAI_BADFLAGS is -1, with which errno tells more */
 		return refuse(EAI_BADFLAGS, CAUSE_CM_ADDRINFO_HINTS,
 			      "rdma_getaddrinfo(): ai_flags is 0x%x", hints->ai_flags);
+	}
 	info = calloc(1, sizeof(*info));
 	if (!info)
 		return EAI_MEMORY;

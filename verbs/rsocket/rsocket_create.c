@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "verbs/registry.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"
@@ -72,6 +73,13 @@ static int check_kind(int domain, int type, int protocol)
 	if (!rsocket_address_size(domain) || (domain == AF_IB && kind == SOCK_DGRAM))
 		return EAFNOSUPPORT;
 	if (kind != SOCK_STREAM && kind != SOCK_DGRAM)
+		return EPROTONOSUPPORT;
+	/*
+	 * With RDMAV_FORK_SAFE librspreload makes a TCP socket, which becomes an rsocket in the
+	 * child, of a type without flags only. One with flags has to stay TCP's, as it does with
+	 * librdmacm, which refuses flags: the child would find an rsocket of its parent closed.
+	 */
+	if (kind != type && registry_configuration()->fork_safe)
 		return EPROTONOSUPPORT;
 	if (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
 		return EPROTONOSUPPORT;

@@ -364,9 +364,11 @@ static int put_address(struct sockaddr *to, socklen_t *length, const struct sock
 {
 	socklen_t size = rsocket_address_size(address->sa_family);
 
-	if (!to || !length)
+	/* As getsockname(2): librspreload asks for the length alone. */
+	if (!length || (!to && *length))
 		return EFAULT;
-	memcpy(to, address, *length < size ? *length : size);
+	if (to)
+		memcpy(to, address, *length < size ? *length : size);
 	*length = size;
 	return 0;
 }

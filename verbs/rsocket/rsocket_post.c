@@ -33,6 +33,9 @@ bool rsocket_can_send(const struct rsocket *rs)
 	const struct rsocket_out *out = &rs->out;
 	uint32_t room = rsocket_post_room(rs);
 
+	/* Messages of mappings go before data. */
+	if (rs->iomap_pending && out->control_under_way == CONTROL_MOST)
+		return false;
 	return room && (room < out->free || room >= out->size / 64 || out->free == out->size);
 }
 

@@ -350,11 +350,12 @@ static void take_mapping(struct rsocket *rs, uint32_t index)
 
 static void take_control(struct rsocket *rs, uint32_t what)
 {
-	if (what == RSOCKET_DISCONNECT) {
+	if (what == RSOCKET_SHUTDOWN)
+		rs->receives = false;
+	/* Two that cross: each side has ended its direction, and didn't know of the other's end. */
+	if (what == RSOCKET_DISCONNECT || (what == RSOCKET_SHUTDOWN && !rs->sends)) {
 		rs->ended = true;
 		disconnected(rs, 0);
-	} else if (what == RSOCKET_SHUTDOWN) {
-		rs->receives = false;
 	}
 }
 
