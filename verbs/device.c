@@ -20,7 +20,6 @@
 #include "net/log.h"
 #include "net/netdev.h"
 #include "net/shm/shm.h"
-#include "net/syscalls.h"
 #include "net/tuning.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_holder.h"
@@ -35,10 +34,6 @@ _Static_assert(offsetof(struct device, verbs_device_tail) == sizeof(struct ibv_d
 	       "vendor libraries look right behind ibv_device");
 
 #define MESSAGE 512
-
-/* How long the end of a process waits for the progress thread, ns, and looks how often. */
-#define END_PATIENCE 100000000
-#define END_PAUSE 50000
 
 struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd)
 {
@@ -518,58 +513,6 @@ uint64_t device_poll_while(struct device *device, bool (*waits)(const void *cont
 		now = clock_now();
 	}
 	return now - begin;
-}
-
-static void pause_at_end(void)
-{
-	sys_nanosleep(&(struct timespec){.tv_nsec = END_PAUSE});
-}
-
-/*
- * What another thread has received, and the application seen the completion of, is acknowledged by
- * that thread, or by the progress thread. In a copy of the process there are none.
- */
-static void await_acks(struct device *device, uint64_t deadline)
-{
-	if (!device->client)
-		return;
-	while (hca_request_acks(device->hca) && clock_now() < deadline) {
-		progress_app_sleeping(device->client);
-		pause_at_end();
-	}
-}
-
-void device_flush_on_exit(struct device *device)
-{
-	if (!device_try_lock(device))
-		return;
-	await_acks(device, clock_now() + END_PATIENCE);
-	progress_release_descriptors(device->client);
-	hca_flush_on_exit(device->hca, clock_now());
-	fault_link_report(device->link);
-	device_unlock(device);
-}
-
-/* Another thread may end the process, too, and has the lock until it has. */
-static bool lock_until(struct device *device, uint64_t deadline)
-{
-	while (pthread_mutex_trylock(&device->lock) != 0) {
-		if (clock_now() > deadline)
-			return false;
-		pause_at_end();
-	}
-	return true;
-}
-
-void device_end(struct device *device)
-{
-	uint64_t deadline = clock_now() + END_PATIENCE;
-
-	if (!lock_until(device, deadline))
-		return;
-	if (device->hca)
-		await_acks(device, deadline);
-	device_unlock(device);
 }
 
 int device_add_address(struct port *port, const union ibv_gid *gid)

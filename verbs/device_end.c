@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A device at the end of its process: what its peers would wait for leaves before. Called by
+ * verbs/devices.c; by _exit() perhaps in a signal handler, amid anything, and then by any thread.
+ */
+#include <time.h>
+
+#include "emu/hca.h"
+#include "net/clock.h"
+#include "net/fault/fault.h"
+#include "net/syscalls.h"
+#include "verbs/device.h"
+#include "verbs/progress.h"
+
+/*
+ * How long the end of a process waits for another thread: for so many pauses of so many ns, which
+ * are a tenth of a second. Where that thread waits for a CPU the pauses take longer, too; but not
+ * longer than this in all.
+ */
+#define END_PAUSES 1000
+#define END_PAUSE 50000
+#define END_MOST 2000000000
+
+/* What is left of it. */
+struct end_patience {
+	unsigned int pauses;
+	uint64_t deadline;
+};
+
+static struct end_patience end_patience(void)
+{
+	return (struct end_patience){END_PAUSES, clock_now() + END_MOST};
+}
+
+/* Returns false when the patience is at its end. */
+static bool end_pause(struct end_patience *patience)
+{
+	if (patience->pauses == 0 || clock_now() > patience->deadline)
+		return false;
+	patience->pauses--;
+	sys_nanosleep(&(struct timespec){.tv_nsec = END_PAUSE});
+	return true;
+}
+
+/*
+ * What another thread has received, and the application seen the completion of, is acknowledged by
+ * that thread, or by the progress thread. In a copy of the process there are none.
+ */
+static void await_acks(struct device *device, struct end_patience *patience)
+{
+	if (!device->client)
+		return;
+	while (hca_request_acks(device->hca)) {
+		progress_app_sleeping(device->client);
+		if (!end_pause(patience))
+			break;
+	}
+}
+
+void device_flush_on_exit(struct device *device)
+{
+	struct end_patience patience = end_patience();
+
+	if (!device_try_lock(device))
+		return;
+	await_acks(device, &patience);
+	progress_release_descriptors(device->client);
+	hca_flush_on_exit(device->hca, clock_now());
+	fault_link_report(device->link);
+	device_unlock(device);
+}
+
+/* Another thread may end the process, too, and has the lock until it has. */
+static bool lock_at_end(struct device *device, struct end_patience *patience)
+{
+	while (pthread_mutex_trylock(&device->lock) != 0) {
+		if (!end_pause(patience))
+			return false;
+	}
+	return true;
+}
+
+void device_end(struct device *device)
+{
+	struct end_patience patience = end_patience();
+
+	if (!lock_at_end(device, &patience))
+		return;
+	if (device->hca)
+		await_acks(device, &patience);
+	device_unlock(device);
+}
