@@ -13,8 +13,11 @@
 #include "net/share/share.h"
 #include "net/tuning.h"
 
-/* What a message begins with: no packet, which has an opcode there. */
-#define MESSAGE_MARK 0xff
+/*
+ * What a message begins with: no packet, which has an opcode there. Another one for each layout of
+ * struct xrc_message, as the processes may be of different builds.
+ */
+#define MESSAGE_MARK 0xfe
 
 enum { XRC_ASK, XRC_ANSWER, XRC_GIVE_UP };
 
