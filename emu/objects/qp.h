@@ -75,7 +75,8 @@ struct qp {
 			 have it as their timestamp */
 	struct observe_qp *shown; /* to other processes: emu/objects/qp_show.h */
 	enum ibv_qp_state state;
-	bool had_peer;		 /* before it was reset last: packets of then may still come */
+	bool had_peer;		 /* before it was reset last: packets of then may still come, */
+	uint64_t stale_until;	 /* surely until then, ns: qp_may_be_stale() */
 	struct ibv_qp_attr attr; /* as set by modify */
 	struct path path;	 /* RC, UC: to the peer */
 	struct source_port source_port; /* of the peer's packets */
@@ -138,13 +139,13 @@ static inline unsigned int qp_abilities(const struct qp *qp)
 
 /*
  * Whether a packet that isn't expected may have been sent before @qp was reset last, by the same
- * peer: until the one @awaited isn't the @first of this connection any more. Kept, it would be
- * taken for the one that has the same PSN now; so it is dropped, as IBA 9.7.5.2.3 has it for all of
- * them.
+ * peer: for STALE_PACKETS, and while the one @awaited is the @first of this connection. Kept, it
+ * would be taken for the one that has the same PSN now; so it is dropped, as IBA 9.7.5.2.3 has it
+ * for all of them.
  */
 static inline bool qp_may_be_stale(const struct qp *qp, uint32_t awaited, uint32_t first)
 {
-	return qp->had_peer && awaited == (first & PSN_MASK);
+	return qp->had_peer && (awaited == (first & PSN_MASK) || qp->now < qp->stale_until);
 }
 
 /* --- for the core itself ---------------------------------------------------- */

@@ -39,27 +39,39 @@ static void expect_new(const struct peer *peer, unsigned int messages)
 		ck_assert_mem_eq(peer->memory + i * BYTES, new, BYTES);
 }
 
-/* SENDs. Behind the first of this connection they are kept as ever. */
+/* From then on none is taken for one of the connection before. */
+static void wait_for_stale(struct peer *peer)
+{
+	sim_advance(peer->world.sim, world_now(&peer->world) + STALE_PACKETS);
+}
+
+/* SENDs. Some time later those that come early are kept as ever. */
 START_TEST(requests)
 {
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	reconnect(&peer);
-	for (uint64_t id = 0; id < 5; id++)
+	for (uint64_t id = 0; id < 7; id++)
 		post_receive(&peer, id);
 	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 2, old);
 	peer_see_ack(&peer, FIRST_PSN, AETH_NAK_PSN_SEQUENCE);
 	for (uint32_t i = 0; i < 3; i++)
 		give(&peer, WIRE_SEND_ONLY, FIRST_PSN + i, new);
 	peer_see_ack(&peer, FIRST_PSN + 2, 0x1f);
-	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 4, new);
+	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 4, old);
 	peer_see_ack(&peer, FIRST_PSN + 3, AETH_NAK_PSN_SEQUENCE);
-	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 3, new);
+	for (uint32_t i = 3; i < 5; i++)
+		give(&peer, WIRE_SEND_ONLY, FIRST_PSN + i, new);
 	peer_see_ack(&peer, FIRST_PSN + 4, 0x1f);
-	for (uint64_t id = 0; id < 5; id++)
+	wait_for_stale(&peer);
+	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 6, new);
+	peer_see_ack(&peer, FIRST_PSN + 5, AETH_NAK_PSN_SEQUENCE);
+	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 5, new);
+	peer_see_ack(&peer, FIRST_PSN + 6, 0x1f);
+	for (uint64_t id = 0; id < 7; id++)
 		world_expect(peer.node, id, IBV_WC_SUCCESS);
-	expect_new(&peer, 5);
+	expect_new(&peer, 7);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -78,7 +90,7 @@ static void post_read(struct peer *peer, uint64_t id)
 	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
 }
 
-/* READ responses, and a NAK. Behind the first of this connection they are kept as ever. */
+/* READ responses, and a NAK. */
 START_TEST(responses)
 {
 	struct peer peer;
@@ -93,13 +105,23 @@ START_TEST(responses)
 	peer_see_none(&peer, 10000);
 	for (uint32_t i = 0; i < 2; i++)
 		give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + i, new);
-	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 3, new);
-	peer_see_requests(&peer, FIRST_PSN + 2, 1);
-	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 2, new);
+	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 3, old);
+	peer_see_none(&peer, 10000);
+	for (uint32_t i = 2; i < 4; i++)
+		give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + i, new);
 	for (uint64_t id = 0; id < 4; id++)
 		world_expect(peer.node, id, IBV_WC_SUCCESS);
+	wait_for_stale(&peer);
+	for (uint64_t id = 4; id < 6; id++)
+		post_read(&peer, id);
+	peer_see_requests(&peer, FIRST_PSN + 4, 2);
+	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 5, new);
+	peer_see_requests(&peer, FIRST_PSN + 4, 1);
+	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 4, new);
+	for (uint64_t id = 4; id < 6; id++)
+		world_expect(peer.node, id, IBV_WC_SUCCESS);
 	peer_see_none(&peer, 10000);
-	expect_new(&peer, 4);
+	expect_new(&peer, 6);
 	peer_destroy(&peer);
 }
 END_TEST
