@@ -98,7 +98,6 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 	id->path.traffic_class = path->traffic_class;
 	id->interval = cm_duration(req->local_response_timeout);
 	id->max_retries = req->max_retries;
-	cm_watch_find_peer(id);
 	if (cm_has_alternate(req))
 		cm_take_alternate(id->cm, &req->path[1], req->mtu, &id->alternate);
 	id->terms = (struct cm_terms){
@@ -114,6 +113,7 @@ static void take_req(struct cm_id *id, const struct cm_message *req, const struc
 		/* The path's life time and ours, as Linux counts. */
 		.ack_timeout = path->ack_timeout ? path->ack_timeout : 1,
 	};
+	cm_watch_find_peer(id);
 	cm_set_state(id, CM_STATE_REQ_RECEIVED);
 }
 
@@ -293,8 +293,8 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 	cm_set_state(id, CM_STATE_REP_RECEIVED);
 	id->remote_id = rep->local_id;
 	id->transaction = rep->transaction;
-	cm_watch_find_peer(id);
 	id->terms.remote_qpn = qpn;
+	cm_watch_find_peer(id);
 	id->terms.sq_psn = rep->starting_psn;
 	id->terms.responder_resources = rep->initiator_depth;
 	id->terms.initiator_depth = rep->responder_resources;

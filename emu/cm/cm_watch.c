@@ -42,16 +42,31 @@ static uint32_t record(struct share *share, const struct cm_id *id)
 	return share->ops->record(share, &connection);
 }
 
+/* The peer has died before its message was read, and the roster has forgotten it. */
+static bool has_ended(const struct cm_id *id)
+{
+	struct link *link = id->cm->hca->link;
+	struct link_peer peer;
+
+	if (!link->ops->describe_peer)
+		return false;
+	link->ops->describe_peer(link, &id->path, id->terms.remote_qpn, &peer);
+	return peer.state == LINK_PEER_ENDED || peer.state == LINK_PEER_NOT_THERE;
+}
+
 /*
  * When its message comes, and not when the connection is made: a process that has died meanwhile
- * is soon unknown, and would be taken for one of another machine.
+ * is soon unknown. Taken for one of another machine its end would never be noticed.
  */
 void cm_watch_find_peer(struct cm_id *id)
 {
 	struct share *share = id->cm->hca->link->share;
 
-	if (share)
-		id->peer_process = share->ops->process(share, &id->path.destination, id->remote_id);
+	if (!share)
+		return;
+	id->peer_process = share->ops->process(share, &id->path.destination, id->remote_id);
+	if (!id->peer_process && has_ended(id))
+		id->peer_process = SHARE_ENDED;
 }
 
 void cm_watch_peer(struct cm_id *id)

@@ -72,9 +72,13 @@ int receive_queue_resize(struct receive_queue *queue, uint32_t capacity)
 		return error;
 	for (uint32_t i = 0; i < queue->count; i++)
 		receive_wqe_copy(receive_queue_at(&resized, i), receive_queue_at(queue, i));
-	resized.count = queue->count;
-	receive_queue_destroy(queue);
-	*queue = resized;
+	free(queue->ring);
+	free(queue->sges);
+	/* max_sge stays, which QPs that are made with an SRQ read without its lock. */
+	queue->ring = resized.ring;
+	queue->sges = resized.sges;
+	queue->capacity = capacity;
+	queue->head = 0;
 	return 0;
 }
 

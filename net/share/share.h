@@ -34,6 +34,7 @@ struct lease {
 };
 
 #define SHARE_COMM_IDS (1u << 20) /* in a lease of them */
+#define SHARE_ENDED UINT32_MAX	  /* the number of a process that never is alive */
 
 /* QP numbers are leased in blocks of so many, from a multiple of it on; each is one HCA's. */
 #define SHARE_QPN_BLOCK 4096u

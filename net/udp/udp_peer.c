@@ -92,7 +92,8 @@ static void describe_node(struct udp_link *link, const union ibv_gid *gid, uint3
 	struct roster *roster = link->share.roster;
 	uint32_t owner = roster ? roster_owner(roster, slot_of_qpn(qpn)) : 0;
 
-	if (!roster)
+	/* Without a member it is another program's, which numbers its queue pairs as it likes. */
+	if (!roster || roster_sockets(roster, gid) == 0)
 		return;
 	if (!owner || !roster_is_alive(roster, owner))
 		peer->state = LINK_PEER_ENDED;
