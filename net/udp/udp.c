@@ -235,8 +235,9 @@ static unsigned int udp_descriptors(struct link *base, int *fds, unsigned int ma
 
 /*
  * No lock is taken, since the thread that held it isn't here, and nothing is
- * freed, since not every allocator allows that here. sock_diag, which has a
- * socket that only the kernel talks to, is left alone.
+ * freed, since not every allocator allows that here; but it stays pointed to, or
+ * LeakSanitizer would fail the child. sock_diag, which has a socket that only the
+ * kernel talks to, is left alone.
  */
 static void udp_after_fork_child(struct link *base)
 {
@@ -249,6 +250,8 @@ static void udp_after_fork_child(struct link *base)
 		link->addresses[i]->receive_fd = link->addresses[i]->send_fd = -1;
 		udp_connections_after_fork_child(link->addresses[i]);
 	}
+	link->parents_backlog = link->backlog;
+	link->parents_diag = link->diag;
 	link->backlog = NULL;
 	link->diag = NULL;
 	udp_multicast_after_fork_child(link);

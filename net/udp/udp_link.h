@@ -95,7 +95,10 @@ struct udp_link {
 	bool receives_ttl;
 	struct sock_diag *diag;	 /* or NULL */
 	struct backlog *backlog; /* or NULL */
-	int epoll_fd;		 /* all receiving sockets, once there are two */
+	/* In a forked child those of its parent, which it neither uses nor frees. */
+	struct sock_diag *parents_diag;
+	struct backlog *parents_backlog;
+	int epoll_fd; /* all receiving sockets, once there are two */
 	struct descriptor_identity epoll_identity;
 	_Atomic uint64_t verified; /* when the descriptors were last seen to be ours */
 	struct pool batches;	   /* of sending threads: udp_send.c */

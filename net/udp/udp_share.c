@@ -151,6 +151,7 @@ void udp_share_after_fork_child(struct udp_link *link)
 	if (share->roster)
 		roster_after_fork_child(share->roster);
 	descriptor_close(share->control_fd, &share->control_identity);
+	share->parents_roster = share->roster;
 	share->roster = NULL;
 	share->control_fd = -1;
 }
