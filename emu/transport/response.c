@@ -96,7 +96,9 @@ void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 			response->ack_psn = psn;
 		return;
 	}
-	if (is_much_unacknowledged(response) || response->quick_acks) {
+	/* A target of XRC sends nothing that the ACK could go with: an answer is another QP's. */
+	if (is_much_unacknowledged(response) || response->quick_acks ||
+	    !(qp->type->abilities & QP_SEND)) {
 		response->quick_acks -= response->quick_acks > 0;
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn);
 		return;
