@@ -255,8 +255,8 @@ int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, str
 	const struct qp_type *type = qp_type_find(attr->qp_type);
 
 	if (!type || !qp_type_in(hca->limits.qp_types, type))
-		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, "queue pairs of type %u (%s)",
-			      attr->qp_type, qp_type_text(attr->qp_type));
+		return refuse(EOPNOTSUPP, CAUSE_QP_TYPE_LACKING, "type %u (%s)", attr->qp_type,
+			      qp_type_text(attr->qp_type));
 	if (type->xrcd)
 		return refuse(EINVAL, CAUSE_QP_NEEDS_XRCD, "a protection domain is given");
 	return create(hca, pd, NULL, attr, qp);

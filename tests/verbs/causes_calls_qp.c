@@ -332,7 +332,7 @@ static void receive_of_an_opened_qp(void)
 static const struct cause_row rows[] = {
 	{CAUSE_NO_PORT, port_three, "port_num is 3"},
 	{CAUSE_BITS_UNKNOWN, unknown_create_flag, "create_flags 0x40000000"},
-	{CAUSE_NOT_SUPPORTED, raw_packets, "type 8 (RAW_PACKET)"},
+	{CAUSE_QP_TYPE_LACKING, raw_packets, "type 8 (RAW_PACKET)"},
 	{CAUSE_NOT_SUPPORTED, persistence, "FLUSH_PERSISTENT"},
 
 	{CAUSE_QP_NO_TRANSITION, reset_to_rts, " (RC), RESET to RTS: it can go to RESET, INIT"},
