@@ -76,6 +76,14 @@ def kill_cases():
 
 PRELOAD = (glob.glob("/usr/lib/*/rsocket/librspreload.so") or ["librspreload.so"])[0]
 
+FORKING_SERVER = """
+import http.server, socketserver
+class Server(socketserver.ForkingTCPServer):
+    allow_reuse_address = True
+with Server(("SERVER", PORT), http.server.SimpleHTTPRequestHandler) as server:
+    server.serve_forever()
+"""
+
 
 def under_preload(case, **environment):
     return dataclasses.replace(case, detail=f"{case.detail} preloaded".strip(),
@@ -111,6 +119,20 @@ def preload_cases():
     forked = ["rstream", "-T", "f", "-S", "5000", "-C", "50", "-I", "5", *here]
     yield under_preload(Case("rstream", "-T f", forked + ["-b", "SERVER"], forked + ["-s", "SERVER"],
                              expect_client=[FIGURES]), RDMAV_FORK_SAFE="1")
+    # Python connects without O_NONBLOCK, so that librspreload sees at once what becomes of it.
+    fetch = ("/usr/bin/python3 -c 'import urllib.request as request;"
+             " request.urlretrieve(\"http://SERVER:PORT/CLIENT.data\", \"CLIENT.got\")' && cmp CLIENT.data CLIENT.got")
+    # The node refuses an rsocket, as the server has TCP alone: the client goes back to that.
+    yield under_preload(Case(
+        "http.server", "of TCP",
+        server=["env", "-u", "LD_PRELOAD", "/usr/bin/python3", "-m", "http.server", "--bind", "SERVER", "PORT"],
+        client=["sh", "-c", data + fetch + " && echo the same"],
+        one_node=True, stays=True, expect_client=["^the same$"], expect_server=["GET /.*200"]))
+    # Python's sockets have SOCK_CLOEXEC: of a server that forks they stay TCP's.
+    yield under_preload(Case(
+        "http.server", "forks", server=["/usr/bin/python3", "-c", FORKING_SERVER],
+        client=["sh", "-c", data + " && ".join([fetch] * 3) + " && echo the same"],
+        stays=True, expect_client=["^the same$"], expect_server=["GET /.*200"]), RDMAV_FORK_SAFE="1")
 
 
 def rsocket_cases():

@@ -69,6 +69,17 @@ START_TEST(names_that_are_none)
 }
 END_TEST
 
+/* EAI_BADFLAGS is -1, which programs take for a call that has set errno. */
+START_TEST(flags_that_are_none)
+{
+	const struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | 0x40000000};
+	struct rdma_addrinfo *info;
+
+	ck_fails(rdma_getaddrinfo((char *)fixture_address(), "7472", &hints, &info), EINVAL);
+	ck_fails(rdma_getaddrinfo(NULL, NULL, &hints, &info), EINVAL);
+}
+END_TEST
+
 /* Without a name, the hints' own addresses. */
 START_TEST(addresses_of_hints)
 {
@@ -221,6 +232,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, hints_are_taken, 0, sizeof(answers) / sizeof(answers[0]));
 	tcase_add_test(tests, names_that_are_none);
+	tcase_add_test(tests, flags_that_are_none);
 	tcase_add_test(tests, addresses_of_hints);
 	tcase_add_test(tests, resolved_by_a_thread);
 	tcase_add_test(tests, not_resolved);

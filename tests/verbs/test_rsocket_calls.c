@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rsockets that aren't connected, and what isn't one; posts that are refused or fail; forks.
+ * rsockets that aren't connected, and what isn't one; posts that are refused or fail; ends that
+ * cross; forks.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,6 +28,27 @@ START_TEST(kinds)
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(rfcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
 		ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_TYPE), type);
+		ck_assert_int_eq(rclose(fd), 0);
+	}
+}
+END_TEST
+
+/*
+ * librspreload leaves types with flags to TCP then: of a server that forks, whose children would
+ * find its rsockets closed.
+ */
+START_TEST(kinds_of_servers_that_fork)
+{
+	static const int flags[] = {SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_CLOEXEC | SOCK_NONBLOCK};
+
+	setenv("RDMAV_FORK_SAFE", "1", 1);
+	for (int type = SOCK_STREAM; type <= SOCK_DGRAM; type++) {
+		int fd;
+
+		for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+			ck_fails(rsocket(AF_INET, type | flags[i], 0), EPROTONOSUPPORT);
+		fd = rsocket(AF_INET, type, 0);
+		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(rclose(fd), 0);
 	}
 }
@@ -127,6 +149,39 @@ START_TEST(names)
 	ck_assert_int_eq(local.sin_addr.s_addr, 0);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(server), 0);
+}
+END_TEST
+
+static void check_length(int (*call)(int, struct sockaddr *, socklen_t *), int fd, size_t expected)
+{
+	socklen_t length = 0;
+
+	ck_assert_int_eq(call(fd, NULL, &length), 0);
+	ck_assert_uint_eq(length, expected);
+	length = 1;
+	ck_fails(call(fd, NULL, &length), EFAULT);
+	ck_assert_uint_eq(length, 1);
+	ck_fails(call(fd, NULL, NULL), EFAULT);
+}
+
+/* Without space for a name its length is told alone, by which librspreload goes back to TCP. */
+START_TEST(lengths_of_names)
+{
+	int client, server, other = rsocket(AF_INET6, SOCK_STREAM, 0);
+
+	check_length(rgetsockname, other, sizeof(struct sockaddr_in6));
+	ck_assert_int_eq(rclose(other), 0);
+	other = open_stream();
+	check_length(rgetsockname, other, sizeof(struct sockaddr_in));
+	ck_assert_int_eq(rclose(other), 0);
+	open_streams(&client, &server);
+	for (int i = 0; i < 2; i++) {
+		int fd = i ? server : client;
+
+		check_length(rgetsockname, fd, sizeof(struct sockaddr_in));
+		check_length(rgetpeername, fd, sizeof(struct sockaddr_in));
+		ck_assert_int_eq(rclose(fd), 0);
+	}
 }
 END_TEST
 
@@ -232,6 +287,40 @@ START_TEST(short_queues)
 }
 END_TEST
 
+/* --- ends that cross ------------------------------------------------------------------------- */
+
+/*
+ * Each side ends its direction before it hears of the other's end: it sees neither that nor the
+ * data before it for a while. Behind both there is no connection. A machine that is busy for longer
+ * makes ends that don't cross, which come to the same.
+ */
+START_TEST(ends_cross)
+{
+	int client, server;
+	char text[8];
+
+	setenv("URXE_FAULTS", "late(1s)#5+/RECV", 1);
+	open_streams(&client, &server);
+	settle(client, server);
+	send_all(client, "words", 5);
+	send_all(server, "names", 5);
+	ck_assert_int_eq(rshutdown(client, SHUT_WR), 0);
+	ck_assert_int_eq(rshutdown(server, SHUT_WR), 0);
+	for (int i = 0; i < 2; i++) {
+		int fd = i ? server : client;
+
+		receive_all(fd, text, 5);
+		ck_assert_mem_eq(text, i ? "words" : "names", 5);
+		ck_assert_int_eq(rrecv(fd, text, 1, 0), 0);
+		ck_assert_int_eq(wait_for(fd, POLLIN), POLLIN | POLLHUP);
+		ck_assert_int_eq(wait_for(fd, 0), POLLHUP); /* which nobody has to ask for */
+		ck_fails(rsend(fd, "a", 1, 0), EPIPE);
+		ck_assert_int_eq(get_int(fd, SOL_SOCKET, SO_ERROR), 0);
+	}
+	close_both(client, server);
+}
+END_TEST
+
 /* --- forks ----------------------------------------------------------------------------------- */
 
 /* A child may close its parent's, and make its own. */
@@ -272,9 +361,20 @@ END_TEST
 int main(void)
 {
 	const TTest *const all[] = {
-		kinds,	       bad_descriptors,	  unconnected,	      bad_addresses, names,
-		posts_refused, sending_times_out, sending_is_refused, long_queues,   short_queues,
+		kinds,
+		bad_descriptors,
+		unconnected,
+		bad_addresses,
+		names,
+		posts_refused,
+		sending_times_out,
+		sending_is_refused,
+		long_queues,
+		short_queues,
 		forked,
+		kinds_of_servers_that_fork,
+		lengths_of_names,
+		ends_cross,
 	};
 
 	return run_rsocket_tests("rsocket_calls", NULL, NULL, all, sizeof(all) / sizeof(*all));

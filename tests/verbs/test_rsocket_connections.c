@@ -509,7 +509,8 @@ END_TEST
 /* --- peers that break the protocol ----------------------------------------------------------- */
 
 #define MESSAGE(kind, value) ((uint32_t)(kind) << 29 | (value))
-enum { DATA = 0, CREDIT = 4, MAPPED = 6 };
+enum { DATA = 0, CREDIT = 4, MAPPED = 6, CONTROL = 7 };
+enum { SHUTDOWN = 2 }; /* of CONTROL */
 
 struct impostor {
 	struct rdma_event_channel *channel;
@@ -599,6 +600,33 @@ START_TEST(protocol_broken)
 }
 END_TEST
 
+/*
+ * What two rshutdown() that cross look like from here: the peer ends its direction, and doesn't say
+ * that it knows of our end. It says that there are bytes, too, which are read first.
+ */
+START_TEST(ends_cross)
+{
+	struct impostor impostor;
+	uint16_t port;
+	int listener = open_listener(&port), server = accept_impostor(&impostor, listener, port);
+	char text[8];
+
+	ck_assert_int_eq(rshutdown(server, SHUT_WR), 0);
+	say(&impostor, MESSAGE(DATA, 5), 0);
+	say(&impostor, MESSAGE(CONTROL, SHUTDOWN), 0);
+	ck_assert_int_eq(wait_for(server, POLLRDHUP), POLLRDHUP);
+	ck_assert_int_eq(wait_for(server, POLLIN), POLLIN);
+	receive_all(server, text, 5);
+	ck_assert_int_eq(wait_for(server, POLLIN), POLLIN | POLLHUP);
+	ck_assert_int_eq(rrecv(server, text, 1, 0), 0);
+	ck_fails(rsend(server, "a", 1, 0), EPIPE);
+	ck_assert_int_eq(get_int(server, SOL_SOCKET, SO_ERROR), 0);
+	end_impostor(&impostor);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
 /* Asks for a connection, and never looks at the answer. */
 static void connect_and_hang(uint16_t port)
 {
@@ -652,6 +680,7 @@ int main(void)
 		shut_down_while_it_connects,
 		not_an_rsocket,
 		protocol_broken,
+		ends_cross,
 		/* It has a child that allocates. */
 		accepted_and_killed,
 	};

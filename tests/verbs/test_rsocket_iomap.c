@@ -171,6 +171,50 @@ START_TEST(many)
 }
 END_TEST
 
+enum { RECEIVES = 16, CROWD = 100 }; /* more messages of mappings than receives of all kinds */
+
+/*
+ * A server that makes no calls posts no receives: some of the messages wait for these, and data
+ * waits for the messages. Each POLLOUT has to be good for at least one of them.
+ */
+START_TEST(unreceived)
+{
+	struct pollfd polls[2] = {{.events = POLLOUT}, {.events = POLLIN}};
+	int listener, calls = 0;
+	uint16_t port;
+	char byte;
+
+	close_both();
+	listener = open_listener(&port);
+	set(listener, RDMA_IOMAPSIZE, CROWD);
+	set(listener, RDMA_RQSIZE, RECEIVES);
+	client = open_stream();
+	connect_to(listener, port, client, &server);
+	must(rclose(listener) == 0);
+	for (int i = 0; i < CROWD; i++)
+		ck_assert_int_eq(riomap(client, mapped + 8 * i, 8, PROT_WRITE, 0, 8 * i), 8 * i);
+	polls[0].fd = client;
+	polls[1].fd = server;
+	do {
+		ck_fails(rsend(client, "a", 1, MSG_DONTWAIT), EAGAIN);
+		ck_assert_int_lt(calls++, CROWD);
+	} while (rpoll(polls, 1, 100) == 1);
+	while (rrecv(server, &byte, 1, MSG_DONTWAIT) != 1) {
+		must(errno == EAGAIN);
+		must(rpoll(polls, 2, PATIENCE) > 0);
+		if (!polls[0].revents)
+			continue;
+		if (rsend(client, "a", 1, MSG_DONTWAIT) == 1)
+			polls[0].fd = -1;
+		else
+			must(errno == EAGAIN);
+	}
+	ck_assert_uint_eq(riowrite(server, data, 8 * CROWD, 0, 0), 8 * CROWD);
+	be_told();
+	check_filled(mapped, 8 * CROWD, 5);
+}
+END_TEST
+
 /* As applications do it, which hear of such a write by nothing else. */
 __attribute__((no_sanitize("thread"))) static bool is_set(const volatile uint8_t *flag)
 {
@@ -278,9 +322,9 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {written,	 offset_of_choice, several,
-				    many,	 told_by_write,	   acknowledged_since,
-				    short_queue, unmapped,	   refused};
+	const TTest *const all[] = {
+		written,       offset_of_choice,   several,	many,	  unreceived,
+		told_by_write, acknowledged_since, short_queue, unmapped, refused};
 
 	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));
 }
