@@ -224,7 +224,8 @@ int cm_id_listen(struct cm_id *id, const struct cm_listen *listen);
 
 /*
  * The messages. EINVAL in a state that doesn't send it, or for private data
- * that is too long. They return when the message has left.
+ * that is too long. They return when the message has left. librdmacm has no call for an MRA, which
+ * the connection manager sends by itself, or for a LAP.
  */
 int cm_send_req(struct cm_id *id, const struct cm_request *request, uint64_t now);
 int cm_send_rep(struct cm_id *id, const struct cm_reply *reply, uint64_t now);
