@@ -492,7 +492,8 @@ START_TEST(answered_with_nonsense)
 }
 END_TEST
 
-/* A receive of the owner's that is to fail: the initiator sees what it would see of the target's. */
+/* A receive of the owner's that is to fail: the initiator sees what it would see of the target's.
+ */
 START_TEST(injected)
 {
 	static const struct {
