@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Device memory and the null region: what may be had, copied, registered, accessed. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "core.h"
 #include "emu/objects/dm.h"
@@ -8,8 +9,11 @@
 #include "emu/objects/mw.h"
 #include "emu/objects/odp.h"
 #include "emu/objects/qp.h"
+#include "tests/must.h"
 
 #define TOTAL 4096
+#define CALLS 500000 /* one of the first 150000 failed where refused calls took memory */
+#define ASKERS 3
 #define ZERO_BASED IBV_ACCESS_ZERO_BASED
 #define WRITE IBV_ACCESS_LOCAL_WRITE
 #define ALL (WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -69,6 +73,44 @@ START_TEST(as_much_as_there_is)
 	ck_assert_int_eq(dm_alloc(&core, 101, 0, &more), ENOMEM);
 	second = make_dm(99, 0);
 	ck_assert_int_eq(dm_free(second), 0);
+	ck_assert_int_eq(dm_free(dm), 0);
+	end();
+}
+END_TEST
+
+static _Atomic unsigned int asking;
+static _Atomic bool stopping;
+
+static void *ask_in_vain(void *unused)
+{
+	struct dm *dm;
+
+	asking++;
+	while (!stopping)
+		must(dm_alloc(&core, TOTAL - 99, 0, &dm) == ENOMEM);
+	return NULL;
+}
+
+/* A call that is refused takes nothing meanwhile, or another thread's that fits could be refused.
+ */
+START_TEST(refusals_take_nothing)
+{
+	struct dm *dm, *second;
+	pthread_t threads[ASKERS];
+
+	begin();
+	dm = make_dm(100, 0);
+	for (int i = 0; i < ASKERS; i++)
+		ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_in_vain, NULL), 0);
+	while (asking < ASKERS)
+		sched_yield();
+	for (int i = 0; i < CALLS; i++) {
+		must(dm_alloc(&core, 100, 0, &second) == 0);
+		must(dm_free(second) == 0);
+	}
+	stopping = true;
+	for (int i = 0; i < ASKERS; i++)
+		ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
 	ck_assert_int_eq(dm_free(dm), 0);
 	end();
 }
@@ -238,6 +280,7 @@ END_TEST
 int main(void)
 {
 	const TTest *const tests[] = {as_much_as_there_is,
+				      refusals_take_nothing,
 				      copies,
 				      registrations,
 				      accesses,

@@ -2,10 +2,15 @@
 #include "tests/verbs/namespace.h"
 
 #include <check.h>
+#include <net/if.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 bool write_file(const char *path, const char *text)
@@ -50,4 +55,29 @@ void ip(const char *format, ...)
 	vsnprintf(command + 3, sizeof(command) - 3, format, arguments);
 	va_end(arguments);
 	ck_assert_msg(system(command) == 0, "%s", command);
+}
+
+void wait_until_running(const char *name)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {};
+
+	ck_assert_int_ge(fd, 0);
+	strcpy(request.ifr_name, name);
+	while (!(request.ifr_flags & IFF_RUNNING)) {
+		ck_assert_int_eq(ioctl(fd, SIOCGIFFLAGS, &request), 0);
+		poll(NULL, 0, 1);
+	}
+	close(fd);
+}
+
+/* Link-local addresses would come and go with the link. */
+void make_veth(const char *name, const char *peer)
+{
+	ip("link add %s type veth peer name %s", name, peer);
+	ip("link set %s addrgenmode none", name);
+	ip("link set %s addrgenmode none", peer);
+	ip("link set %s up", peer);
+	ip("link set %s up", name);
+	wait_until_running(name);
 }

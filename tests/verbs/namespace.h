@@ -19,6 +19,12 @@ bool namespace_enter(void);
 /* The command of iproute2, which has to succeed. */
 void ip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* The kernel takes note of the carrier of a network device that is up a little later. */
+void wait_until_running(const char *name);
+
+/* Two network devices that are up, and have no addresses, link-local ones included; @name runs. */
+void make_veth(const char *name, const char *peer);
+
 bool write_file(const char *path, const char *text);
 
 #endif

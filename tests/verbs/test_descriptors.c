@@ -30,6 +30,7 @@
 
 #define CHILD_PATIENCE 600 /* seconds, for one child on a busy machine */
 #define MOST 200	   /* descriptors of a scenario */
+#define SPARE 20	   /* descriptors for groups */
 
 /* --- too few --------------------------------------------------------------------------- */
 
@@ -86,6 +87,45 @@ START_TEST(too_few_are_an_error)
 	} while (WEXITSTATUS(status) && count < MOST);
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 	ck_assert_int_gt(count, 5);
+}
+END_TEST
+
+/* To one group after the other. Returns the error that ends it. */
+static int attach_all(struct ibv_qp *qp, union ibv_gid *group, int *attached)
+{
+	int error = 0;
+
+	for (*attached = 0; !error && *attached < MOST; *attached += !error) {
+		group->raw[15] = *attached;
+		error = ibv_attach_mcast(qp, group, 0);
+	}
+	return error;
+}
+
+/* ENODEV would say that the node has no interface for the group. */
+START_TEST(groups_take_descriptors_until_there_is_none)
+{
+	union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 77, 15}};
+	static struct pair pair;
+	struct rlimit before;
+	int attached, next;
+
+	pair_open(&pair, IBV_QPT_UD, 0);
+	must(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	next = dup(0);
+	must(next > 0 && close(next) == 0);
+	set_limit(next + SPARE);
+	for (int round = 0; round < 2; round++) {
+		ck_assert_int_eq(attach_all(pair.receiver, &group, &attached), ENOMEM);
+		ck_assert_int_gt(attached, 0);
+		ck_assert_int_eq(ibv_attach_mcast(pair.receiver, &group, 0), ENOMEM);
+		while (attached--) {
+			group.raw[15] = attached;
+			ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
+		}
+	}
+	set_limit(before.rlim_cur);
+	pair_close(&pair);
 }
 END_TEST
 
@@ -370,6 +410,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 2 * CHILD_PATIENCE);
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
+	tcase_add_test(tests, groups_take_descriptors_until_there_is_none);
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
 	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);
 	tcase_add_loop_test(tests, rsockets_are_closed_without_their_descriptors, 0, INSTEADS);

@@ -35,6 +35,7 @@ static struct ibv_cq_ex *cq_ex;
 static struct ibv_qp *staged;
 static struct ibv_ah *ah;
 static struct ibv_srq *srq;
+static struct ibv_td *td;
 static _Atomic bool stopping;
 static _Atomic uint64_t completions;
 
@@ -150,6 +151,7 @@ static void destroy(void)
 	must(ibv_destroy_cq(pair.recv_cq) == 0);
 	must(ibv_destroy_comp_channel(pair.channel) == 0);
 	must(ibv_dereg_mr(pair.mr) == 0);
+	must(ibv_dealloc_td(td) == 0);
 	must(ibv_dealloc_pd(pair.pd) == 0);
 	must(ibv_close_device(pair.context) == 0);
 }
@@ -222,6 +224,7 @@ static void create_others(void)
 	struct ibv_cq_init_attr_ex cq_init = {.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS};
 	struct ibv_srq_init_attr srq_init = {.attr = {4, 1}};
 	struct ibv_ah_attr ah_attr = {.is_global = 1, .port_num = 1};
+	struct ibv_td_init_attr td_init = {};
 	struct ibv_qp_init_attr_ex init = {
 		.send_cq = pair.send_cq,
 		.recv_cq = pair.recv_cq,
@@ -237,7 +240,8 @@ static void create_others(void)
 	staged = ibv_create_qp_ex(pair.context, &init);
 	must(ibv_query_gid(pair.context, 1, 0, &ah_attr.grh.dgid) == 0);
 	ah = ibv_create_ah(pair.pd, &ah_attr);
-	must(cq_ex && srq && staged && ah);
+	td = ibv_alloc_td(pair.context, &td_init);
+	must(cq_ex && srq && staged && ah && td);
 }
 
 static void destroy_others(void)
@@ -246,6 +250,7 @@ static void destroy_others(void)
 	must(ibv_destroy_qp(staged) == 0);
 	must(ibv_destroy_srq(srq) == 0);
 	must(ibv_destroy_cq(ibv_cq_ex_to_cq(cq_ex)) == 0);
+	must(ibv_dealloc_td(td) == 0);
 }
 
 START_TEST(calls_in_a_child)

@@ -41,7 +41,7 @@ static void teardown(void)
 	fixture_close(context);
 }
 
-static struct ibv_xrcd *open_domain(int fd, int oflags)
+static struct ibv_xrcd *open_domain_of(struct ibv_context *user, int fd, int oflags)
 {
 	struct ibv_xrcd_init_attr attr = {
 		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
@@ -49,7 +49,23 @@ static struct ibv_xrcd *open_domain(int fd, int oflags)
 		.oflags = oflags,
 	};
 
-	return ibv_open_xrcd(context, &attr);
+	return ibv_open_xrcd(user, &attr);
+}
+
+static struct ibv_xrcd *open_domain(int fd, int oflags)
+{
+	return open_domain_of(context, fd, oflags);
+}
+
+/* Domains that are opened by one file are the same domain. */
+static int open_file(void)
+{
+	char name[] = "/tmp/urxe-xrcd-XXXXXX";
+	int fd = mkstemp(name);
+
+	ck_assert_int_ge(fd, 0);
+	unlink(name);
+	return fd;
 }
 
 static struct ibv_srq_init_attr_ex srq_attr(struct ibv_xrcd *xrcd)
@@ -78,7 +94,7 @@ static struct ibv_qp *create_target(struct ibv_xrcd *xrcd)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
-	struct ibv_qp *qp = ibv_create_qp_ex(context, &attr);
+	struct ibv_qp *qp = ibv_create_qp_ex(xrcd->context, &attr);
 
 	ck_assert_ptr_nonnull(qp);
 	return qp;
@@ -453,7 +469,7 @@ static struct ibv_qp *open_qp(struct ibv_xrcd *xrcd, uint32_t number, enum ibv_q
 		.qp_type = type,
 	};
 
-	return ibv_open_qp(context, &attr);
+	return ibv_open_qp(xrcd->context, &attr);
 }
 
 START_TEST(opening_refused)
@@ -530,6 +546,100 @@ START_TEST(shared_queue_pair)
 }
 END_TEST
 
+/* A handle counts for the domain by which it was made, and for no other; @_i: which goes first. */
+START_TEST(handles_keep_their_domains)
+{
+	int fd = open_file();
+	struct ibv_xrcd *xrcds[] = {open_domain(fd, O_CREAT), open_domain(fd, 0)};
+	struct ibv_qp *handles[2];
+
+	handles[0] = create_target(xrcds[0]);
+	handles[1] = open_qp(xrcds[1], handles[0]->qp_num, IBV_QPT_XRC_RECV);
+	ck_assert_ptr_nonnull(handles[1]);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(ibv_close_xrcd(xrcds[i]), EBUSY);
+	ck_assert_int_eq(ibv_destroy_qp(handles[_i]), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcds[!_i]), EBUSY);
+	ck_assert_int_eq(ibv_close_xrcd(xrcds[_i]), 0);
+	ck_assert_int_eq(ibv_destroy_qp(handles[!_i]), 0);
+	ck_assert_int_eq(ibv_close_xrcd(xrcds[!_i]), 0);
+	close(fd);
+}
+END_TEST
+
+#define SHARERS 3
+
+/* Each as a program of its own has it: the first has made the QP, and the last one receives. */
+struct sharer {
+	struct ibv_context *context;
+	struct ibv_xrcd *xrcd;
+	struct ibv_qp *handle;
+};
+
+static void share_target(struct sharer *sharers)
+{
+	int fd = open_file();
+
+	for (int i = 0; i < SHARERS; i++) {
+		struct sharer *sharer = &sharers[i];
+
+		sharer->context = i < SHARERS - 1 ? fixture_open() : context;
+		sharer->xrcd = open_domain_of(sharer->context, fd, O_CREAT);
+		ck_assert_ptr_nonnull(sharer->xrcd);
+		sharer->handle =
+			i ? open_qp(sharer->xrcd, sharers[0].handle->qp_num, IBV_QPT_XRC_RECV)
+			  : create_target(sharer->xrcd);
+		ck_assert_ptr_nonnull(sharer->handle);
+	}
+	close(fd);
+}
+
+static void drop_handle(struct sharer *sharer)
+{
+	ck_assert_int_eq(ibv_destroy_qp(sharer->handle), 0);
+	ck_assert_int_eq(ibv_close_xrcd(sharer->xrcd), 0);
+}
+
+/*
+ * Contexts that share a QP close one after the other, and the QP goes on receiving for the last.
+ * _i & 1: they leave what they have to ibv_close_device(); & 2: that which made the QP goes second.
+ */
+START_TEST(shared_queue_pair_of_contexts)
+{
+	struct sharer sharers[SHARERS], *last = &sharers[SHARERS - 1];
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp *initiator = create_initiator(0);
+	struct ibv_srq *srq;
+	uint32_t number;
+
+	share_target(sharers);
+	srq = create_srq(last->xrcd);
+	ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
+	connect_qp(sharers[1].handle, initiator);
+	connect_qp(initiator, sharers[1].handle);
+	for (int i = 0; i < SHARERS; i++) {
+		struct sharer *sharer = &sharers[_i & 2 ? 1 - i : i];
+
+		receive(srq, 100 + i);
+		send(initiator, IBV_WR_SEND, number, i);
+		expect_both(initiator, i, last->handle, 100 + i);
+		if (i == SHARERS - 1)
+			break;
+		if (!(_i & 1))
+			drop_handle(sharer);
+		ck_assert_int_eq(ibv_close_device(sharer->context), 0);
+	}
+	ck_assert_int_eq(ibv_modify_qp(last->handle, &attr, IBV_QP_STATE), 0);
+	expect_event(last->handle, IBV_EVENT_QP_LAST_WQE_REACHED);
+	for (int i = 0; _i & 1 && i < SHARERS - 1; i++)
+		drop_handle(&sharers[i]);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	ck_assert_int_eq(ibv_close_xrcd(last->xrcd), EBUSY);
+	drop_handle(last);
+	ck_assert_int_eq(ibv_destroy_qp(initiator), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("xrc");
@@ -546,6 +656,8 @@ int main(void)
 	tcase_add_test(tests, queue_that_is_being_destroyed);
 	tcase_add_test(tests, opening_refused);
 	tcase_add_loop_test(tests, shared_queue_pair, 0, 2);
+	tcase_add_loop_test(tests, handles_keep_their_domains, 0, 2);
+	tcase_add_loop_test(tests, shared_queue_pair_of_contexts, 0, 4);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
