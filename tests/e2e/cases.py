@@ -156,6 +156,7 @@ def xrc_cases():
         yield perftest(tool, "-c", "XRC", "-q", "8", "-b", "-s", "65536", sizes=[65536], iters=20)
         yield perftest(tool, "-c", "XRC", "-s", "8192", sizes=[8192], iters=10, detail="capture", capture=True)
     yield perftest("ib_send_bw", "-c", "XRC", "-e", "-s", "4096", sizes=[4096], iters=200)
+    yield perftest("ib_send_lat", "-c", "XRC", "-e", sizes=[2], iters=500)
     for tool in "ib_send_lat", "ib_write_lat", "ib_read_lat":
         yield perftest(tool, "-c", "XRC", "-s", "64", sizes=[64], iters=500)
     for tool in "ib_atomic_bw", "ib_atomic_lat":

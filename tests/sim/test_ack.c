@@ -333,6 +333,33 @@ START_TEST(a_response_takes_its_place)
 }
 END_TEST
 
+/* It never sends what the ACK could go with; its process may not poll, and sleep. */
+START_TEST(a_target_of_xrc_waits_for_no_answer)
+{
+	static const struct peer_packet requests[] = {
+		{.opcode = WIRE_XRC | WIRE_SEND_ONLY},
+		{.opcode = WIRE_XRC | WIRE_WRITE_ONLY},
+		{.opcode = WIRE_XRC | WIRE_WRITE_ONLY_IMM},
+	};
+	struct peer_packet request = requests[_i];
+	struct peer peer;
+
+	peer_create_srq(&peer, IBV_QPT_XRC_RECV, &world_connection, 4);
+	for (unsigned int i = 0; i < 3; i++) {
+		peer_receive(&peer, 8, i);
+		request.psn = peer.psn++ & PSN_MASK;
+		peer_send(&peer, &request);
+		advance_to(&peer, now(&peer) + LATENCY);
+		ck_assert(progress(&peer));
+		ck_assert_uint_eq(sent(&peer), i + 1);
+		ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
+		peer_see_ack(&peer, request.psn, 0x1f);
+	}
+	peer_see_none(&peer, QUICK_ACK_AFTER);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* The HCA makes no progress for long: the next ACKs don't wait for an answer. */
 START_TEST(waiting_in_vain_is_learnt_from)
 {
@@ -559,6 +586,7 @@ int main(void)
 			    sizeof(streams) / sizeof(*streams));
 	tcase_add_test(tcase, what_is_wrong_or_repeated_is_told_at_once);
 	tcase_add_test(tcase, a_response_takes_its_place);
+	tcase_add_loop_test(tcase, a_target_of_xrc_waits_for_no_answer, 0, 3);
 	tcase_add_test(tcase, waiting_in_vain_is_learnt_from);
 	tcase_add_test(tcase, an_application_that_polls_is_waited_for);
 	tcase_add_test(tcase, an_answer_has_acks_wait_again);

@@ -93,6 +93,8 @@ static uint32_t sharing_process(struct share *share, const union ibv_gid *gid, u
 
 static bool sharing_is_alive(struct share *share, uint32_t process, uint32_t comm_id)
 {
+	if (process == SHARE_ENDED)
+		return false;
 	ck_assert_uint_eq(process, sharing.process);
 	ck_assert_uint_eq(comm_id, t.id->remote_id);
 	sharing.looks++;
@@ -277,6 +279,64 @@ START_TEST(test_peer_dead_at_once)
 }
 END_TEST
 
+static enum link_peer_state found; /* of the peer, by the link */
+
+static void find_peer(struct link *link, const struct path *path, uint32_t qpn,
+		      struct link_peer *peer)
+{
+	ck_assert(gid_equal(&path->destination, &t.peer.path.source));
+	ck_assert_uint_eq(qpn, PEER_QPN);
+	*peer = (struct link_peer){.state = found};
+}
+
+/*
+ * A peer that was killed, and forgotten, before its message was read: the link finds nobody at its
+ * address, or knows that the queue pair's process has ended. Whatever else it finds, the peer may
+ * be of another machine, or another program.
+ */
+static const struct {
+	enum link_peer_state found;
+	bool ended;
+} unread[] = {
+	{LINK_PEER_NOT_THERE, true},   {LINK_PEER_ENDED, true},	 {LINK_PEER_UNKNOWN, false},
+	{LINK_PEER_OTHER_USER, false}, {LINK_PEER_NO_QP, false}, {LINK_PEER_QP, false},
+};
+
+static void share_with_dead(unsigned int which)
+{
+	static struct link_ops ops;
+
+	share();
+	sharing.reaped = true;
+	found = unread[which].found;
+	ops = *t.peer.node->link->ops;
+	ops.describe_peer = find_peer;
+	t.peer.node->link->ops = &ops;
+}
+
+START_TEST(test_rep_of_the_dead)
+{
+	share_with_dead(_i);
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	ck_assert_uint_eq(sharing.recorded, !unread[_i].ended);
+	await_event();
+	cm_peer_event(&t, unread[_i].ended ? CM_EVENT_DREQ_RECEIVED : -1);
+	t.peer.node->link->ops = t.peer.link->ops;
+	t.peer.node->link->share = NULL;
+}
+END_TEST
+
+START_TEST(test_req_of_the_dead)
+{
+	share_with_dead(_i);
+	cm_peer_passive(&t, CM_STATE_REQ_RECEIVED);
+	await_event();
+	cm_peer_event(&t, unread[_i].ended ? CM_EVENT_REJ_RECEIVED : -1);
+	t.peer.node->link->ops = t.peer.link->ops;
+	t.peer.node->link->share = NULL;
+}
+END_TEST
+
 /*
  * Connections with other machines are recorded until they end. If another process dies, its
  * peers hear of it from us.
@@ -374,6 +434,8 @@ int main(void)
 	tcase_add_loop_test(tcase, test_what_has_ended_is_no_orphan, 0, 2);
 	tcase_add_loop_test(tcase, test_dead_peer, 0, sizeof(watched) / sizeof(watched[0]));
 	tcase_add_loop_test(tcase, test_peer_dead_at_once, 0, 2);
+	tcase_add_loop_test(tcase, test_rep_of_the_dead, 0, sizeof(unread) / sizeof(unread[0]));
+	tcase_add_loop_test(tcase, test_req_of_the_dead, 0, sizeof(unread) / sizeof(unread[0]));
 	tcase_add_test(tcase, test_claims);
 	return world_main("cm_shared", (TCase *[]){tcase, NULL});
 }

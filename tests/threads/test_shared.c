@@ -279,6 +279,85 @@ START_TEST(queues_of_ud)
 }
 END_TEST
 
+/* --- an SRQ that one thread resizes while others make QPs with it ----------------------------- */
+
+#define RESIZES 400
+#define MAKERS 2
+
+struct resized {
+	struct node node;
+	struct srq *srq;
+	_Atomic unsigned int resizes, made; /* each side goes on until the other has done enough */
+};
+
+/* Relaxed: else TSan would take what the threads do for ordered by their counting. */
+static unsigned int counted(_Atomic unsigned int *count)
+{
+	return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+static void count_one(_Atomic unsigned int *count)
+{
+	atomic_fetch_add_explicit(count, 1, memory_order_relaxed);
+}
+
+static bool both_have_done_enough(struct resized *resized)
+{
+	return counted(&resized->resizes) >= RESIZES && counted(&resized->made) >= RESIZES;
+}
+
+static void *make_qps(void *argument)
+{
+	struct resized *resized = argument;
+
+	while (!both_have_done_enough(resized)) {
+		struct qp *qp = node_qp(&resized->node, IBV_QPT_RC, resized->node.cq, resized->srq);
+
+		must(qp_destroy(qp) == 0);
+		count_one(&resized->made);
+	}
+	return NULL;
+}
+
+static void resize(struct resized *resized, uint32_t max_wr)
+{
+	struct ibv_srq_attr attr = {.max_wr = max_wr};
+
+	must(srq_modify(resized->srq, &attr, IBV_SRQ_MAX_WR) == 0);
+	srq_query(resized->srq, &attr);
+	must(attr.max_wr == max_wr && attr.max_sge == 2);
+	count_one(&resized->resizes);
+}
+
+/* Its receives stay as they are. */
+START_TEST(queue_pairs_beside_a_resize)
+{
+	static struct resized resized;
+	struct ibv_srq_attr attr = {.max_wr = 8, .max_sge = 2};
+	struct ibv_recv_wr wr = {.num_sge = 0};
+	const struct ibv_recv_wr *bad;
+	struct progress *progress;
+	pthread_t makers[MAKERS];
+
+	must(progress_create(&progress) == 0);
+	node_create(&resized.node, progress, 0, NULL);
+	must(srq_create(resized.node.pd, &attr, &resized.srq) == 0);
+	for (; wr.wr_id < 8; wr.wr_id++)
+		must(srq_post(resized.srq, &wr, &bad) == 0);
+	for (unsigned int i = 0; i < MAKERS; i++)
+		must(pthread_create(&makers[i], NULL, make_qps, &resized) == 0);
+	while (!both_have_done_enough(&resized))
+		resize(&resized, 8 + counted(&resized.resizes) % 2);
+	for (unsigned int i = 0; i < MAKERS; i++)
+		pthread_join(makers[i], NULL);
+	resize(&resized, 8);
+	ck_assert_int_eq(srq_post(resized.srq, &wr, &bad), ENOMEM);
+	must(srq_destroy(resized.srq) == 0);
+	node_destroy(&resized.node);
+	progress_destroy(progress);
+}
+END_TEST
+
 /* --- threads that sleep: only the progress thread is left to drive the HCAs ------------------ */
 
 #define SLEEPERS 3
@@ -414,6 +493,7 @@ int main(void)
 	tcase_set_timeout(tcase, 300);
 	tcase_add_test(tcase, queues_of_rc);
 	tcase_add_test(tcase, queues_of_ud);
+	tcase_add_test(tcase, queue_pairs_beside_a_resize);
 	tcase_add_test(tcase, sleepers);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);

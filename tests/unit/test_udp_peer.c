@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a link knows of a peer on this machine that doesn't answer (net/udp/udp_peer.c). */
+#include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
 #include <pthread.h>
@@ -113,6 +114,26 @@ START_TEST(addresses)
 	wildcard = wildcard_socket();
 	ck_assert_int_eq(describe(link, NO_PROCESSES, 0x42).state, LINK_PEER_UNKNOWN);
 	close(wildcard);
+	link->ops->close(link);
+}
+END_TEST
+
+/* Another program of the same user that speaks RoCE numbers its queue pairs as it likes. */
+START_TEST(an_address_of_another_program)
+{
+	const struct sockaddr_in name = {.sin_family = AF_INET,
+					 .sin_port = htons(ROCE_V2_UDP_PORT),
+					 .sin_addr.s_addr = inet_addr(NO_PROCESSES)};
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+	int program = socket(AF_INET, SOCK_DGRAM, 0);
+
+	ck_assert_int_eq(bind(program, (const struct sockaddr *)&name, sizeof(name)), 0);
+	ck_assert_int_eq(describe(link, NO_PROCESSES, 0x42).state, LINK_PEER_UNKNOWN);
+	/* Not even a number that is one of ours. */
+	ck_assert_int_eq(describe(link, NO_PROCESSES, lease.first).state, LINK_PEER_UNKNOWN);
+	close(program);
+	ck_assert_int_eq(describe(link, NO_PROCESSES, 0x42).state, LINK_PEER_NOT_THERE);
 	link->ops->close(link);
 }
 END_TEST
@@ -270,6 +291,7 @@ int main(void)
 
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, addresses);
+	tcase_add_test(tests, an_address_of_another_program);
 	tcase_add_test(tests, a_process_without_the_queue_pair);
 	tcase_add_test(tests, a_queue_pair);
 	tcase_add_test(tests, not_too_often);
