@@ -6,13 +6,17 @@
  *
  * A message of the input would hardly ever name the right comm ids. So a byte
  * says which fields are put right, and the fuzzer is left to decide what is
- * wrong with the rest.
+ * wrong with the rest. Some connections are of a QP that there is, which goes
+ * along with them.
  *
  * Apart from what sanitizers see it must hold: what is sent is well-formed,
  * events come for ids that there are and leave them in a state that fits, and
  * when all ids are destroyed nothing is left, however long it takes.
  */
 #include "emu/cm/cm_internal.h"
+#include "emu/objects/cq.h"
+#include "emu/objects/pd.h"
+#include "emu/objects/qp.h"
 #include "host.h"
 #include "tests/cm_queue.h"
 
@@ -24,6 +28,9 @@ struct machine {
 	struct host host; /* first, so that its link is the machine */
 	struct cm_queue queue;
 	struct input input;
+	struct pd *pd;
+	struct cq *cq;
+	struct qp *qp;
 	struct cm_id *ids[IDS];
 	struct cm_id *listeners[2];
 	uint8_t mad[MAD_LENGTH]; /* sent last */
@@ -73,12 +80,15 @@ static const uint32_t states_after[] = {
 	[CM_EVENT_DREP_RECEIVED] = STATE(TIMEWAIT),
 	[CM_EVENT_DREQ_ERROR] = STATE(TIMEWAIT),
 	[CM_EVENT_TIMEWAIT_EXIT] = STATE(IDLE),
+	[CM_EVENT_LAP_RECEIVED] = STATE(ESTABLISHED),
+	[CM_EVENT_APR_RECEIVED] = STATE(ESTABLISHED),
+	[CM_EVENT_LAP_ERROR] = STATE(ESTABLISHED),
 	[CM_EVENT_SIDR_REQ_RECEIVED] = STATE(SIDR_REQ_RECEIVED),
 	[CM_EVENT_SIDR_REP_RECEIVED] = STATE(IDLE),
 	[CM_EVENT_SIDR_REQ_ERROR] = STATE(IDLE),
 };
 
-static void check_attributes(struct cm_id *id)
+static void check_attributes(struct machine *machine, struct cm_id *id)
 {
 	struct ibv_qp_attr attr;
 	int mask;
@@ -91,6 +101,9 @@ static void check_attributes(struct cm_id *id)
 		must(state != IBV_QPS_RTR || attr.rq_psn <= PSN_MASK);
 		must(state != IBV_QPS_RTS || attr.sq_psn <= PSN_MASK);
 		must(!(mask & IBV_QP_TIMEOUT) || attr.timeout <= 31);
+		if (id->terms.local_qpn == machine->qp->number &&
+		    (int)machine->qp->state == state - 1)
+			qp_modify(machine->qp, &attr, mask, machine->host.now);
 	}
 }
 
@@ -112,7 +125,7 @@ static void on_event(void *context, struct cm_event *event)
 	struct cm_id **slot = event->id->context;
 
 	must(states_after[event->type] >> cm_id_state(event->id) & 1);
-	check_attributes(event->id);
+	check_attributes(machine, event->id);
 	if (event->listener) {
 		must(!slot && (event->listener == machine->listeners[0] ||
 			       event->listener == machine->listeners[1]));
@@ -127,6 +140,16 @@ static void on_event(void *context, struct cm_event *event)
 
 /* --- making and unmaking it ---------------------------------------------------------------- */
 
+static void make_qp(struct machine *machine)
+{
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC};
+
+	must(pd_alloc(machine->host.hca, &machine->pd) == 0);
+	must(cq_create(machine->host.hca, 1, &machine->cq) == 0);
+	init.send_cq = init.recv_cq = &machine->cq->ibv;
+	must(qp_create(machine->host.hca, machine->pd, &init, &machine->qp) == 0);
+}
+
 static void make_machine(struct machine *machine)
 {
 	const struct hca_options options = {
@@ -136,6 +159,7 @@ static void make_machine(struct machine *machine)
 
 	cm_queue_init(&machine->queue, on_event, machine);
 	host_init(&machine->host, &stub_ops, options);
+	make_qp(machine);
 }
 
 static void destroy_id(struct machine *machine, struct cm_id **slot)
@@ -167,6 +191,9 @@ static void unmake_machine(struct machine *machine)
 		cm_queue_deliver(&machine->queue);
 	}
 	must(!cm->by_id && !cm->by_qp && !machine->queue.events && !cm->listeners);
+	must(qp_destroy(machine->qp) == 0);
+	must(cq_destroy(machine->cq) == 0);
+	must(pd_dealloc(machine->pd) == 0);
 	host_destroy(&machine->host);
 	cm_queue_destroy(&machine->queue);
 }
@@ -203,7 +230,8 @@ static void put_right(struct machine *machine, struct cm_message *message, uint8
 	if (flags & RIGHT_SERVICE)
 		message->service_id = SERVICE;
 	if (flags & RIGHT_GID)
-		message->path[0].remote_gid = machine->host.gids.entries[0].gid;
+		message->path[0].remote_gid = message->path[1].remote_gid =
+			machine->host.gids.entries[0].gid;
 	if (id && flags & RIGHT_REMOTE)
 		message->remote_id = id->local_id;
 	if (id && flags & RIGHT_LOCAL)
@@ -262,21 +290,42 @@ static void step_message(struct machine *machine)
 
 static uint8_t private_data[256];
 
+/* The QP that there is, or one that others know of. */
+static uint32_t choose_qpn(const struct machine *machine, uint8_t choice)
+{
+	return choice == 7 ? machine->qp->number : choice;
+}
+
+/* Where the messages of another source come from. */
+static struct path alternate_path(const struct machine *machine)
+{
+	struct path path = {.source = machine->host.gids.entries[0].gid,
+			    .destination = machine->host.peer,
+			    .hop_limit = 64};
+
+	path.destination.raw[15]++;
+	return path;
+}
+
 static void step_connect(struct machine *machine)
 {
-	uint8_t choice = input_u8(&machine->input);
+	uint8_t choice = input_u8(&machine->input), more = input_u8(&machine->input);
 	struct cm_id **slot = &machine->ids[choice % IDS];
+	struct path alternate = alternate_path(machine);
 	struct cm_request request = {
 		.path = {.source = machine->host.gids.entries[0].gid,
 			 .destination = machine->host.peer,
 			 .hop_limit = 64},
+		.alternate = more & 0x20 ? &alternate : NULL,
 		.service_id = SERVICE,
-		.qpn = choice >> 3 & 7,
-		.qp_type = choice & 0x40 ? IBV_QPT_UC : IBV_QPT_RC,
+		.qpn = choose_qpn(machine, choice >> 3 & 7),
+		.qp_type = more & 0x40	   ? IBV_QPT_XRC_SEND
+			   : choice & 0x40 ? IBV_QPT_UC
+					   : IBV_QPT_RC,
 		.responder_resources = choice,
 		.retry_count = choice & 7,
 		.mtu = IBV_MTU_1024,
-		.packet_life_time = input_u8(&machine->input) & 31,
+		.packet_life_time = more & 31,
 		.private_data = private_data,
 		.private_length = choice,
 	};
@@ -294,7 +343,8 @@ static void step_answer(struct machine *machine)
 {
 	struct cm_id *id = choose(machine);
 	uint8_t what = input_u8(&machine->input), length = input_u8(&machine->input);
-	const struct cm_reply reply = {.qpn = what >> 4,
+	const struct path alternate = alternate_path(machine);
+	const struct cm_reply reply = {.qpn = choose_qpn(machine, what >> 4),
 				       .responder_resources = length,
 				       .private_data = private_data,
 				       .private_length = length};
@@ -303,7 +353,7 @@ static void step_answer(struct machine *machine)
 
 	if (!id)
 		return;
-	switch (what & 7) {
+	switch (what & 15) {
 	case 0:
 		cm_send_rep(id, &reply, machine->host.now);
 		break;
@@ -328,6 +378,9 @@ static void step_answer(struct machine *machine)
 	case 7:
 		if (cm_notify(id, machine->host.now) == 0)
 			must(cm_id_state(id) == CM_STATE_ESTABLISHED);
+		break;
+	case 8:
+		cm_send_lap(id, &alternate, length & 31, machine->host.now);
 		break;
 	}
 	host_progress(&machine->host);

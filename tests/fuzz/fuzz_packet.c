@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A QP at the mercy of its peer. The input configures one HCA with one QP, and
- * then is a list of steps: packets, which get a valid ICRC, and between them
- * what an application does (post, poll, modify, take memory away) and time.
+ * A QP at the mercy of its peer. The input configures one HCA with one QP, and how
+ * packets come to it, and then is a list of steps: packets, which get a valid ICRC,
+ * and between them what an application does (post, poll, modify, take memory away)
+ * and time.
  *
  * A packet of the input would hardly ever name the right QP, PSN, key or length.
  * So the byte before it says which of these are put right, and the fuzzer is
@@ -13,15 +14,32 @@
  * that leave are well-formed, work comes to an end, and everything can be
  * destroyed.
  */
+#include <fcntl.h>
+
 #include "emu/objects/cq.h"
 #include "emu/objects/mr.h"
 #include "emu/objects/mw.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
 #include "emu/objects/srq.h"
+#include "emu/objects/xrcd.h"
+#include "emu/transport/placement.h"
 #include "host.h"
+#include "net/cause/cause.h"
 #include "net/newer_verbs.h"
 #include "net/tuning.h"
+
+/* Of the first byte: another one follows it, of these. */
+#define MORE 64
+
+enum {
+	PLACED_LATE = 1 << 0,
+	DROPS_OUT_OF_ORDER = 1 << 1,
+	CHECKS_RKEY = 1 << 2, /* of requests that transfer nothing */
+	SHARED = 1 << 3,      /* packets come through memory */
+	MARKED = 1 << 4,      /* they met congestion */
+	EXPLAINED = 1 << 5,
+};
 
 #define REGION_LENGTH 20000
 #define PSN_START 0xfffff8 /* wraps soon */
@@ -56,6 +74,7 @@ struct machine {
 	struct host host; /* first, so that its link is the machine */
 	struct input input;
 	struct pd *pd;
+	struct xrcd *xrcd; /* of an XRC_RECV QP, as is the SRQ; else NULL */
 	struct cq *cq;
 	struct srq *srq;
 	struct qp *qp;
@@ -63,6 +82,7 @@ struct machine {
 	struct mw *windows[2];
 	struct region regions[REGIONS];
 	enum ibv_qp_type type;
+	uint8_t options;
 	struct ibv_qp_attr attr;
 	struct ledger sends, receives;
 
@@ -178,15 +198,26 @@ static void register_region(struct machine *machine, unsigned int i)
 			 region_access[i], &region->mr) == 0);
 }
 
-static void make_objects(struct machine *machine, uint8_t flags)
+static void make_srq(struct machine *machine, uint8_t flags)
 {
 	struct ibv_srq_attr srq = {.max_wr = DEPTH, .max_sge = 2};
+
+	if (machine->type == IBV_QPT_XRC_RECV) {
+		must(xrcd_open(machine->host.hca, NULL, O_CREAT, &machine->xrcd) == 0);
+		must(srq_create_xrc(machine->pd, machine->xrcd, machine->cq, &srq, &machine->srq) ==
+		     0);
+	} else if (flags & 4 && machine->type != IBV_QPT_UC) {
+		must(srq_create(machine->pd, &srq, &machine->srq) == 0);
+	}
+}
+
+static void make_objects(struct machine *machine, uint8_t flags)
+{
 	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh.dgid = machine->host.peer};
 
 	must(pd_alloc(machine->host.hca, &machine->pd) == 0);
 	must(cq_create(machine->host.hca, flags & 8 ? SMALL_CQ : 1000, &machine->cq) == 0);
-	if (flags & 4 && machine->type != IBV_QPT_UC)
-		must(srq_create(machine->pd, &srq, &machine->srq) == 0);
+	make_srq(machine, flags);
 	must(ah_create(machine->pd, &ah, &machine->ah) == 0);
 	for (unsigned int i = 0; i < 2; i++)
 		must(mw_alloc(machine->pd, i ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1,
@@ -214,7 +245,10 @@ static void make_qp(struct machine *machine, uint8_t flags)
 		.sq_sig_all = flags >> 4 & 1,
 	};
 
-	must(qp_create(machine->host.hca, machine->pd, &init, &machine->qp) == 0);
+	if (machine->xrcd)
+		must(qp_create_xrc_recv(machine->xrcd, &init, &machine->qp) == 0);
+	else
+		must(qp_create(machine->host.hca, machine->pd, &init, &machine->qp) == 0);
 }
 
 static int modify(struct machine *machine, enum ibv_qp_state state, int mask)
@@ -226,27 +260,43 @@ static int modify(struct machine *machine, enum ibv_qp_state state, int mask)
 static void connect_qp(struct machine *machine)
 {
 	bool rc = machine->type == IBV_QPT_RC, ud = machine->type == IBV_QPT_UD;
+	bool answers = rc || machine->type == IBV_QPT_XRC_RECV;
 
 	must(modify(machine, IBV_QPS_INIT,
 		    IBV_QP_PKEY_INDEX | IBV_QP_PORT | (ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)) ==
 	     0);
 	must(modify(machine, IBV_QPS_RTR,
 		    (ud ? 0 : IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN) |
-			    (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
+			    (answers ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
 	must(modify(machine, IBV_QPS_RTS,
-		    IBV_QP_SQ_PSN | (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-						     IBV_QP_MAX_QP_RD_ATOMIC
-					: 0)) == 0);
+		    IBV_QP_SQ_PSN | (answers ? IBV_QP_TIMEOUT : 0) |
+			    (rc ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+				: 0)) == 0);
+}
+
+static void make_hca(struct machine *machine)
+{
+	const struct hca_behaviour behaviour = {
+		.drops_out_of_order = machine->options & DROPS_OUT_OF_ORDER,
+		.zero_length_checks_rkey = machine->options & CHECKS_RKEY,
+	};
+
+	cause_configure(machine->options & EXPLAINED);
+	host_init(&machine->host, &stub_ops, (struct hca_options){.behaviour = &behaviour});
+	if (machine->options & PLACED_LATE)
+		must(placement_enable(machine->host.hca, 1) == 0);
 }
 
 static void make_machine(struct machine *machine)
 {
-	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RC};
+	static const enum ibv_qp_type types[] = {IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
+						 IBV_QPT_XRC_RECV};
 	uint8_t flags = input_u8(&machine->input);
 	uint8_t limits = input_u8(&machine->input), retries = input_u8(&machine->input);
 
 	machine->type = types[flags & 3];
-	host_init(&machine->host, &stub_ops, (struct hca_options){});
+	machine->options = flags & MORE ? input_u8(&machine->input) : 0;
+	make_hca(machine);
 	make_objects(machine, flags);
 	make_qp(machine, flags);
 	machine->attr = (struct ibv_qp_attr){
@@ -264,19 +314,22 @@ static void make_machine(struct machine *machine)
 		.retry_cnt = retries & 7,
 		.rnr_retry = retries >> 4 & 7,
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh.dgid = machine->host.peer},
+		.alt_port_num = 1,
+		.alt_timeout = 1,
 	};
+	machine->attr.alt_ah_attr = machine->attr.ah_attr;
 	connect_qp(machine);
 }
 
 /* --- unmaking it ----------------------------------------------------------------------- */
 
-/* In ERR all that was posted completes, unless the CQ could not take it. */
+/* In ERR all that was posted completes, soon, unless the CQ could not take it. */
 static void drain(struct machine *machine)
 {
 	bool overrun;
 
 	modify(machine, IBV_QPS_ERR, 0);
-	host_progress(&machine->host);
+	host_wait(&machine->host, PLACEMENT_DELAY);
 	overrun = machine->cq->overrun;
 	while (poll_one(machine))
 		;
@@ -302,6 +355,8 @@ static void unmake_machine(struct machine *machine)
 	must(machine->host.hca->packets.used_count == 0);
 	if (machine->srq)
 		must(srq_destroy(machine->srq) == 0);
+	if (machine->xrcd)
+		must(xrcd_close(machine->xrcd) == 0);
 	must(cq_destroy(machine->cq) == 0);
 	for (unsigned int i = 0; i < 2; i++)
 		if (machine->windows[i])
@@ -324,7 +379,7 @@ enum {
 	PUT_PSN = 1 << 1, /* the low byte is a signed distance from what is expected */
 	PUT_KEY = 1 << 2, /* the low bits of key and address choose a region and a place in it */
 	PUT_PAYLOAD = 1 << 3, /* as long as the path MTU */
-	PUT_PAD = 1 << 4,     /* also: solicited, no transport version */
+	PUT_PAD = 1 << 4,     /* also: no transport version */
 	PUT_QKEY = 1 << 5,
 	OTHER_SOURCE = 1 << 6,
 	BAD_ICRC = 1 << 7,
@@ -370,6 +425,8 @@ static void put_keys(struct machine *machine, const struct opcode *op)
 
 		ieth->rkey = htobe32(some_key(machine, be32toh(ieth->rkey)));
 	}
+	if (op->xrceth && machine->xrcd)
+		((struct xrceth *)(headers + op->xrceth))->srq = htobe32(machine->srq->number);
 }
 
 /* Returns the length, without the ICRC. */
@@ -399,7 +456,7 @@ static uint32_t put_right(struct machine *machine, uint8_t flags, uint32_t lengt
 	if (flags & PUT_PAD) {
 		uint32_t pad = pad_length(length - op->headers_length);
 
-		bth->flags = (bth->flags & BTH_SOLICITED) | pad << BTH_PAD_SHIFT;
+		bth->flags = (bth->flags & (BTH_SOLICITED | BTH_MIGREQ)) | pad << BTH_PAD_SHIFT;
 		length += pad;
 	}
 	return length;
@@ -422,6 +479,9 @@ static void step_packet(struct machine *machine)
 	host_seal(&machine->host, machine->bytes, length);
 	if (flags & BAD_ICRC)
 		machine->bytes[frame->length - 1] ^= 1;
+	frame->shared = machine->options & SHARED;
+	frame->trusted = frame->shared && !(flags & BAD_ICRC);
+	frame->traffic_class = machine->options & MARKED ? 3 : 0;
 	/* In memory of its own, so that reading beyond it is seen. */
 	exact = malloc(frame->length);
 	must(exact);
@@ -553,7 +613,7 @@ static void reset(struct machine *machine)
 
 static void step_modify(struct machine *machine)
 {
-	switch (input_u8(&machine->input) & 7) {
+	switch (input_u8(&machine->input) % 10) {
 	case 0:
 		modify(machine, IBV_QPS_ERR, 0);
 		break;
@@ -582,6 +642,15 @@ static void step_modify(struct machine *machine)
 	case 7:
 		modify(machine, IBV_QPS_SQD, IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT);
 		break;
+	case 8: /* by turns to where OTHER_SOURCE is, and to the peer */
+		machine->attr.alt_ah_attr.grh.dgid.raw[15] ^= 1;
+		machine->attr.path_mig_state = IBV_MIG_REARM;
+		modify(machine, IBV_QPS_RTS, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE);
+		break;
+	case 9:
+		machine->attr.path_mig_state = IBV_MIG_MIGRATED;
+		modify(machine, IBV_QPS_RTS, IBV_QP_PATH_MIG_STATE);
+		break;
 	}
 	host_progress(&machine->host);
 }
@@ -607,8 +676,8 @@ static void check_reorder(const struct machine *machine, const struct reorder *k
 {
 	must(kept->bytes <= REORDER_BYTES);
 	must(kept->count <= REORDER_PSNS && kept->size <= 2 * REORDER_PSNS);
-	if (machine->type != IBV_QPT_RC || machine->qp->state == IBV_QPS_ERR ||
-	    machine->qp->state == IBV_QPS_RESET)
+	if (!machine->qp->type->reliable || machine->options & DROPS_OUT_OF_ORDER ||
+	    machine->qp->state == IBV_QPS_ERR || machine->qp->state == IBV_QPS_RESET)
 		must(kept->count == 0);
 }
 

@@ -13,9 +13,10 @@ import struct
 import sys
 from pathlib import Path
 
-RC, UC, UD = 0, 1, 2
-RC_BITS, UC_BITS, UD_BITS = 0x00, 0x20, 0x60
-SRQ, SMALL_CQ, SIGNAL_ALL, ALL_ACCESS = 4, 8, 16, 32
+RC, UC, UD, XRC_RECV = range(4)
+RC_BITS, UC_BITS, UD_BITS, XRC_BITS = 0x00, 0x20, 0x60, 0xa0
+SRQ, SMALL_CQ, SIGNAL_ALL, ALL_ACCESS, MORE = 4, 8, 16, 32, 64
+PLACED_LATE, DROPS_OUT_OF_ORDER, CHECKS_RKEY, SHARED, MARKED, EXPLAINED = (1 << i for i in range(6))
 
 # Which fields the target puts right.
 QP, PSN, KEY, PAYLOAD, PAD, QKEY, OTHER_SOURCE, BAD_ICRC = (1 << i for i in range(8))
@@ -36,19 +37,21 @@ WR_FLUSH, WR_ATOMIC_WRITE = 14, 15
 FENCE, SIGNALED, SOLICITED, INLINE, EXTENDED = 1, 2, 4, 8, 128
 
 # Regions, then windows, for keys to choose from.
-ALL, READ_ONLY, LOCAL, WINDOW_1, WINDOW_2 = range(5)
+ALL, READABLE, LOCAL, WINDOW_1, WINDOW_2 = range(5)
 # Lengths of requests, by their place in lengths[].
 ZERO, ONE, EIGHT, B255, B256, B300, B1024, B4096, B5000, B20000, B64, B3 = range(12)
 
 
-def config(kind, flags=ALL_ACCESS, mtu=0, retries=0x77):
+def config(kind, flags=ALL_ACCESS, mtu=0, retries=0x77, options=0):
     # With max_rd_atomic and max_dest_rd_atomic 3; limits % 5 is the path MTU.
     limits = 0xf0 + mtu
-    return bytes([kind | flags, limits, retries])
+    more = [options] if options else []
+    return bytes([kind | flags | (MORE if more else 0), limits, retries] + more)
 
 
-def packet(opcode, headers=b'', payload=b'', put=GOOD, distance=0, ack=True, solicited=False):
-    bth = struct.pack('>BBHII', opcode, 0x80 if solicited else 0, 0xffff, 17,
+def packet(opcode, headers=b'', payload=b'', put=GOOD, distance=0, ack=True, solicited=False,
+           migrates=False):
+    bth = struct.pack('>BBHII', opcode, solicited << 7 | migrates << 6, 0xffff, 17,
                       (0x80000000 if ack else 0) | distance & 0xff)
     data = bth + headers + payload
     return bytes([0, put, len(data)]) + data
@@ -71,6 +74,7 @@ def deth(qkey=0):
 
 
 IMM = b'\1\2\3\4'
+XRCETH = bytes(4)
 
 
 def ieth(key):
@@ -95,6 +99,7 @@ def time(exponent=None):
 
 POLL = bytes([5, 15])
 TO_ERROR, TO_RESET, TO_SQD, TO_RTS, TOGGLE_ACCESS = (bytes([6, i]) for i in range(5))
+REARM, MIGRATE = bytes([6, 8]), bytes([6, 9])
 
 
 def toggle_region(region):
@@ -123,7 +128,7 @@ def conversations():
             packet(bits | WRITE_LAST, payload=data) + recv() + \
             packet(bits | WRITE_ONLY_IMM, reth(16) + IMM, data) + POLL
         yield f'{name}_write_elsewhere', start + recv() + \
-            packet(bits | WRITE_ONLY, reth(16, READ_ONLY), data) + POLL
+            packet(bits | WRITE_ONLY, reth(16, READABLE), data) + POLL
         yield f'{name}_gap', start + recv() * 2 + packet(bits | SEND_FIRST, put=FULL) + \
             packet(bits | SEND_LAST, payload=data, distance=1) + \
             packet(bits | SEND_ONLY, payload=data, distance=2) + \
@@ -138,7 +143,7 @@ def conversations():
             packet(bits | SEND_ONLY, payload=data, distance=1) + \
             packet(bits | SEND_ONLY, payload=data, distance=127) + \
             packet(bits | SEND_LAST, payload=data, distance=2) + \
-            packet(bits | WRITE_ONLY, reth(16, READ_ONLY), data, distance=3) + \
+            packet(bits | WRITE_ONLY, reth(16, READABLE), data, distance=3) + \
             packet(bits | SEND_ONLY, payload=data) + POLL + recv() * 3 + \
             packet(bits | SEND_ONLY, payload=data) + TO_RESET + POLL
         yield f'{name}_overrun', config(kind, ALL_ACCESS | SMALL_CQ) + recv() * 7 + \
@@ -221,6 +226,70 @@ def conversations():
     yield 'rc_access', start + packet(WRITE_ONLY, reth(16), data) + TOGGLE_ACCESS + \
         packet(WRITE_ONLY, reth(16), data) + POLL
 
+    # What the options change.
+    yield 'rc_placed_late', config(RC, options=PLACED_LATE | EXPLAINED) + recv() * 2 + \
+        packet(WRITE_FIRST, reth(512 + 16), put=FULL) + packet(WRITE_MIDDLE, put=FULL) + \
+        packet(WRITE_LAST, payload=data) + packet(WRITE_ONLY, reth(16, offset=8), data) + \
+        packet(READ_REQUEST, reth(1000)) + packet(WRITE_ONLY, reth(16, WINDOW_2), data) + \
+        packet(SEND_ONLY, payload=data) + send(WR_READ, B300) + toggle_region(ALL) + time(10) + POLL
+    yield 'rc_read_placed_late', config(RC, options=PLACED_LATE) + send(WR_READ, B300) + \
+        packet(READ_FIRST, aeth(0x1f), put=FULL) + packet(READ_LAST, aeth(0x1f), bytes(44)) + \
+        send(WR_SEND, B300, SIGNALED | FENCE) + POLL + time() + POLL
+    yield 'rc_drops', config(RC, options=DROPS_OUT_OF_ORDER | EXPLAINED) + recv() + \
+        packet(SEND_ONLY, payload=data, distance=1) + packet(SEND_ONLY, payload=data) * 2 + \
+        send(WR_READ, EIGHT) * 2 + packet(READ_ONLY, aeth(0x1f), bytes(8), distance=1) + \
+        packet(READ_ONLY, aeth(0x1f), bytes(8)) + time() + POLL
+    yield 'rc_checks_rkey', config(RC, options=CHECKS_RKEY | EXPLAINED) + \
+        packet(WRITE_ONLY, reth(0)) + packet(READ_REQUEST, reth(0)) + \
+        packet(WRITE_ONLY, reth(0, 99), put=GOOD & ~KEY)
+    yield 'rc_shared', config(RC, options=SHARED | MARKED) + recv() * 2 + \
+        packet(SEND_ONLY, payload=data) + packet(SEND_ONLY, payload=data, distance=1) + \
+        packet(WRITE_FIRST, reth(256 + 16), put=FULL) + packet(WRITE_LAST, payload=data) + \
+        packet(SEND_ONLY, put=GOOD | BAD_ICRC) + packet(FETCH_ADD, atomiceth(1)) + \
+        send(WR_READ, EIGHT) + packet(READ_ONLY, aeth(0x1f), bytes(8)) + \
+        packet(0x81, bytes(16)) + time(20) + packet(READ_REQUEST, reth(1000)) + POLL
+    # A packet arms it; the peer migrates, then the application does, then it has to.
+    elsewhere = GOOD | OTHER_SOURCE
+    yield 'rc_migrates', config(RC, retries=0x11, options=EXPLAINED) + REARM + recv() * 5 + \
+        packet(SEND_ONLY, payload=data) + packet(SEND_ONLY, put=elsewhere, migrates=True) + \
+        packet(SEND_ONLY, payload=data) + REARM + packet(SEND_ONLY, put=elsewhere) + MIGRATE + \
+        packet(SEND_ONLY, migrates=True) + REARM + packet(SEND_ONLY) + send(WR_SEND, B64) + \
+        time() * 8 + POLL
+    yield 'uc_migration_refused', config(UC, options=EXPLAINED) + REARM + \
+        packet(UC_BITS | SEND_ONLY, put=elsewhere, migrates=True) * 2 + MIGRATE + REARM
+
+    # What fails, and is explained.
+    def each(*steps):
+        return b''.join(step + POLL + TO_RESET for step in steps)
+
+    writes = [packet(WRITE_ONLY, reth(*where), data) for where in (
+        (16, ALL, 19990), (16, ALL, 30000), (16, READABLE), (16, LOCAL), (16, WINDOW_1), (20,), (0x90000000,))]
+    yield 'rc_refuses', config(RC, options=EXPLAINED) + each(
+        *writes, toggle_region(ALL) + writes[0] + toggle_region(ALL), packet(SEND_LAST, payload=data),
+        recv() + packet(SEND_FIRST, payload=data), recv(B300, READABLE) + packet(SEND_ONLY, payload=data),
+        packet(FETCH_ADD, atomiceth(1, offset=3)), packet(FLUSH, bytes(4) + reth(16)))
+    bind, response = bytes([2, WR_BIND, SIGNALED, 0, 2 | 1]), packet(READ_ONLY, aeth(0x1f), data)
+    yield 'rc_fails', config(RC, retries=0x11, options=EXPLAINED) + each(
+        toggle_region(ALL) + send(WR_SEND, EIGHT) + toggle_region(ALL), bind * 2,
+        bytes([2, WR_BIND, SIGNALED, 0, 4 | 1]), send(WR_LOCAL_INV, ZERO), send(WR_READ, B300) + response,
+        send(WR_READ, EIGHT, region=READABLE) + packet(READ_ONLY, aeth(0x1f), data[:8]),
+        send(WR_SEND, EIGHT) + response, send(WR_SEND, EIGHT) + (packet(ACKNOWLEDGE, aeth(0x21)) + time()) * 3,
+        send(WR_SEND, EIGHT) + time() * 3)
+
+    def request(opcode, headers=b'', payload=b'', **named):
+        return packet(XRC_BITS | opcode, XRCETH + headers, payload, **named)
+
+    for name, options in ('xrc', 0), ('xrc_optional', 0x3f):
+        yield name, config(XRC_RECV, options=options) + recv() * 4 + \
+            request(SEND_FIRST, put=FULL) + request(SEND_LAST, payload=data) + \
+            request(SEND_ONLY_IMM, IMM, data) + request(WRITE_ONLY, reth(16), data) + \
+            request(WRITE_ONLY_IMM, reth(0) + IMM) + request(FETCH_ADD, atomiceth(1)) + \
+            request(READ_REQUEST, reth(1000)) + request(READ_REQUEST, reth(1000), distance=-4) + \
+            request(SEND_ONLY, payload=data, distance=1) + request(SEND_ONLY, payload=data) + \
+            request(SEND_ONLY, put=GOOD & ~KEY) + POLL + request(SEND_ONLY, payload=data) + POLL
+    yield 'xrc_not_ready', config(XRC_RECV, options=EXPLAINED) + request(SEND_ONLY, payload=data) + \
+        recv(B64) + request(SEND_FIRST, put=FULL) + REARM + TO_ERROR + request(SEND_ONLY) + POLL
+
     start = config(UD)
     datagram = packet(UD_BITS | SEND_ONLY, deth(), data)
     yield 'ud', start + recv() * 3 + datagram + packet(UD_BITS | SEND_ONLY_IMM, deth() + IMM, data) + \
@@ -245,15 +314,17 @@ def message(attribute, flags, slot=0, body=b''):
     return bytes([0, flags, attribute, slot, len(body)]) + body
 
 
-def connect(slot=0, qpn=1, life_time=16, datagram=False):
-    return bytes([3, slot | qpn << 3 | (0x80 if datagram else 0), life_time])
+def connect(slot=0, qpn=1, life_time=16, datagram=False, alternate=False, xrc=False):
+    return bytes([3, slot | qpn << 3 | datagram << 7, life_time | alternate << 5 | xrc << 6])
 
 
 def answer(what, slot=0, length=0, high=1):
     return bytes([4, slot, what | high << 4, length])
 
 
-SEND_REP, SEND_RTU, SEND_REJ, SEND_MRA, SEND_DREQ, SEND_DREP, SEND_SIDR_REP, NOTIFY = range(8)
+(SEND_REP, SEND_RTU, SEND_REJ, SEND_MRA, SEND_DREQ, SEND_DREP, SEND_SIDR_REP, NOTIFY,
+ SEND_LAP) = range(9)
+THERE = 7 # stands for the number of the QP that there is
 
 
 def listen(datagram=False, early=False):
@@ -268,13 +339,18 @@ def wait(exponent=None):
     return bytes([7, 0 if exponent is None else 0x80 | exponent])
 
 
-def comm_id(number, qpn=0):
+def comm_id(number, qpn=0, xrc=False):
     """The beginning of a REQ, with a response timeout, an MTU and retries."""
     body = bytearray(96)
     body[3] = number
     body[32:35] = qpn.to_bytes(3, 'big')
     body[47], body[50], body[51], body[95] = 0xa7, 0x37, 0x30, 0x88
+    if xrc:
+        body[36:39], body[43], body[51] = body[32:35], 3 << 1, body[51] | 1
     return bytes(body)
+
+
+ELSEWHERE = bytes(10) + b'\xff\xff\x0a\0\0\3' # another address of the peer
 
 
 def connections():
@@ -317,6 +393,17 @@ def connections():
         connect(datagram=True) + wait() * 20
     yield 'datagram_served', listen(True) + message(SIDR_REQ, SERVICE, body=b'\0\0\0\1') * 2 + \
         answer(SEND_SIDR_REP) + message(SIDR_REQ, SERVICE, body=b'\0\0\0\2') + destroy()
+    lap = message(LAP, TO_OUR_ID | GID, body=bytes(24) + ELSEWHERE)
+    yield 'alternate', connect(qpn=THERE, alternate=True) + rep + answer(SEND_RTU) + \
+        answer(SEND_LAP) * 2 + message(APR, TO_OUR_ID) + answer(SEND_LAP) + wait() * 20 + lap * 2 + \
+        answer(SEND_LAP) + message(APR, TO_OUR_ID, body=bytes(9) + b'\5') + message(DREQ, TO_OUR_ID)
+    yield 'alternate_passive', listen() + \
+        message(REQ, SERVICE | GID, body=comm_id(3, 4) + bytes(4) + ELSEWHERE) + \
+        answer(SEND_REP, high=THERE) + message(RTU, TO_OUR_ID) + lap + answer(SEND_LAP) + wait() + \
+        message(APR, TO_OUR_ID) + answer(SEND_DREQ) + wait() * 20
+    yield 'xrc', connect(xrc=True) + rep + answer(SEND_RTU) + destroy() + listen() + \
+        message(REQ, SERVICE | GID, body=comm_id(3, 4, xrc=True)) + answer(SEND_REP) + \
+        message(RTU, TO_OUR_ID)
     yield 'raw', message(0, RAW, body=bytes([1, 7, 2, 3]) + bytes(13) + b'\x13' + bytes(60)) + \
         message(0, RAW, body=bytes([1, 3, 2, 3])) + message(REQ, OTHER_SENDER | SERVICE)
 
