@@ -137,12 +137,13 @@ int qp_post_send(struct qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad
 	err = push_send(qp, wr, bad, extended, time);
 	if (err && extended)
 		qp->sq.posted = posted;
-	else
+	else if (qp->sq.posted != posted) /* else they were dropped */
 		WATCH(qp->hca, sends_posted, qp, wr, err ? *bad : NULL);
 	qp->sends_uncounted += qp->sq.posted - posted;
-	if (err)
+	/* The device of a profile that takes it early doesn't excuse it. */
+	if (err || (wr && !(qp_abilities(qp) & QP_POST_SEND)))
 		WATCH(qp->hca, send_refused, qp, extended ? "ibv_wr_complete()" : "ibv_post_send()",
-		      (*bad)->wr_id, err);
+		      (err ? *bad : wr)->wr_id, err ? err : EINVAL);
 	if (qp_abilities(qp) & QP_FLUSH_SEND) {
 		qp_set_time(qp, lazy_now(time));
 		qp_count_sends(qp);
@@ -191,9 +192,11 @@ static int push_receive(struct qp *qp, const struct ibv_recv_wr *wr)
 int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	const struct ibv_recv_wr *first = wr;
+	uint32_t count;
 	int err = 0;
 
 	pthread_mutex_lock(&qp->lock);
+	count = qp->rq.count;
 	for (; wr; wr = wr->next) {
 		err = push_receive(qp, wr);
 		if (err) {
@@ -202,9 +205,10 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 			break;
 		}
 	}
-	WATCH(qp->hca, receives_posted, qp, first, wr);
-	if (err)
-		WATCH(qp->hca, receive_refused, qp, wr->wr_id, err);
+	if (qp->rq.count != count) /* else they were dropped */
+		WATCH(qp->hca, receives_posted, qp, first, wr);
+	if (err || (first && !(qp_abilities(qp) & QP_POST_RECV)))
+		WATCH(qp->hca, receive_refused, qp, (err ? wr : first)->wr_id, err ? err : EINVAL);
 	if (qp_abilities(qp) & QP_FLUSH_RECV && !qp->srq)
 		qp_flush_receives(qp);
 	qp->shown->progress.receives = qp->rq.count;

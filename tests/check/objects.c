@@ -156,6 +156,21 @@ static void poll_destroyed_cq_ex(void)
 	rig_close(&rig);
 }
 
+static void copy_to_freed_dm(void)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 4096};
+	uint8_t data[8] = {};
+	struct ibv_dm *dm;
+
+	rig_open(&rig);
+	dm = ibv_alloc_dm(rig.context, &attr);
+	must(dm);
+	must(ibv_free_dm(dm) == 0);
+	must(ibv_memcpy_to_dm(dm, 0, data, sizeof(data)) == EINVAL);
+	must(ibv_memcpy_from_dm(data, dm, 0, sizeof(data)) == EINVAL);
+	rig_close(&rig);
+}
+
 /* At one place, which is reported once. */
 static void use_again_and_again(void)
 {
@@ -539,6 +554,7 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_USED_DESTROYED, build_with_destroyed_ah, .said = "ibv_wr_complete(): address"),
 	BAD(OBJECT_USED_DESTROYED, build_on_destroyed_qp, .said = "ibv_wr_start()"),
 	BAD(OBJECT_USED_DESTROYED, poll_destroyed_cq_ex, .said = "ibv_start_poll()"),
+	BAD(OBJECT_USED_DESTROYED, copy_to_freed_dm, .said = "ibv_memcpy_to_dm()"),
 	BAD(OBJECT_USED_DESTROYED, use_again_and_again, .said = "1 misuse, 5 occurrences"),
 	BAD(OBJECT_USED_DESTROYED, use_closed_context),
 	GOOD(OBJECT_USED_DESTROYED, use_others_after_destroying),

@@ -117,6 +117,33 @@ static void *complete_late(void *unused)
 	return NULL;
 }
 
+/* It has the event of another thread's wait, and arms the queue when it is through. */
+static void *handle_for_long(void *unused)
+{
+	wait_for_event();
+	usleep(LONG_ENOUGH);
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	must(poll_all() == 1);
+	post_receive();
+	return NULL;
+}
+
+static void wait_beside_taker(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	must(pthread_create(&thread, NULL, handle_for_long, NULL) == 0);
+	usleep(100000);
+	post_receive();
+	usleep(100000);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 1);
+	rig_close(&rig);
+}
+
 static void wait_armed(void)
 {
 	pthread_t thread;
@@ -227,6 +254,7 @@ static const struct check_case cases[] = {
 	GOOD(WAITS_UNARMED, wait_armed),
 	GOOD(WAITS_UNARMED, wait_before_work),
 	GOOD(WAITS_UNARMED, wait_beside_handler),
+	GOOD(WAITS_UNARMED, wait_beside_taker),
 	BAD(WAKE_UP_LOST, wait_without_polling_again, .said = "holds 1 completions"),
 	GOOD(WAKE_UP_LOST, poll_again_and_wait),
 };

@@ -345,6 +345,27 @@ static void deregister_under_flushed(void)
 	rig_close(&rig);
 }
 
+/* Of a shared queue that nothing takes from any more. */
+static void deregister_behind_last_qp(void)
+{
+	struct ibv_srq_init_attr shared = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_recv_wr wr = {.wr_id = 5, .num_sge = 1}, *bad;
+	struct ibv_srq *srq;
+	struct ibv_sge sge;
+
+	rig_open(&rig);
+	srq = ibv_create_srq(rig.pd, &shared);
+	must(srq);
+	sge = part(HALF);
+	wr.sg_list = &sge;
+	must(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+	must(ibv_dereg_mr(rig.mr) == 0);
+	must(ibv_destroy_srq(srq) == 0);
+	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER, 0);
+	must(rig.mr);
+	rig_close(&rig);
+}
+
 /* Another device has a region with the same key. */
 static void deregister_others_region(void)
 {
@@ -548,6 +569,24 @@ static void receive_in_init(void)
 	rig_close(&rig);
 }
 
+/* A card's profile takes it. */
+static void send_early_on_card(void)
+{
+	must(setenv("URXE_PROFILE", "cx5", 1) == 0);
+	rig_open(&rig);
+	modify_to(IBV_QPS_INIT);
+	post_send(3, IBV_SEND_SIGNALED);
+	rig_close(&rig);
+}
+
+static void receive_early_on_card(void)
+{
+	must(setenv("URXE_PROFILE", "cx5", 1) == 0);
+	rig_open(&rig);
+	post_receive(3);
+	rig_close(&rig);
+}
+
 /* --- errors -------------------------------------------------------------------------------------
  */
 
@@ -617,6 +656,19 @@ static void begin_anew_after_error(void)
 		post_send(i, IBV_SEND_SIGNALED);
 		poll_good(2);
 	}
+	rig_close(&rig);
+}
+
+/* One in each queue, behind all that is flushed. */
+static void post_markers_after_error(void)
+{
+	open_connected();
+	fail_one();
+	must(ibv_poll_cq(rig.cq, 1, &(struct ibv_wc){}) == 0);
+	post_send(8, IBV_SEND_SIGNALED);
+	post_receive(9);
+	must(poll_one().status == IBV_WC_WR_FLUSH_ERR);
+	must(poll_one().status == IBV_WC_WR_FLUSH_ERR);
 	rig_close(&rig);
 }
 
@@ -716,6 +768,7 @@ static const struct check_case cases[] = {
 	BAD(REGION_ENDED_UNDER_WORK, reregister_under_receive),
 	GOOD(REGION_ENDED_UNDER_WORK, deregister_under_flushed),
 	GOOD(REGION_ENDED_UNDER_WORK, deregister_others_region),
+	GOOD(REGION_ENDED_UNDER_WORK, deregister_behind_last_qp),
 	BAD(MEMORY_GONE_UNDER_WORK, unmap_under_send),
 	GOOD(MEMORY_GONE_UNDER_WORK, unmap_after_send),
 	BAD(SEND_QUEUE_NEVER_EMPTIES, fill_with_unsignaled, .said = "the queue takes 16"),
@@ -726,11 +779,14 @@ static const struct check_case cases[] = {
 	GOOD(CQ_TOO_SMALL, reset_after_unsignaled),
 	BAD(POST_IN_WRONG_STATE, send_in_init, .said = "is in INIT"),
 	BAD(POST_IN_WRONG_STATE, receive_in_reset, .said = "is in RESET"),
+	BAD(POST_IN_WRONG_STATE, send_early_on_card, .said = "is in INIT"),
+	BAD(POST_IN_WRONG_STATE, receive_early_on_card, .said = "is in RESET"),
 	GOOD(POST_IN_WRONG_STATE, receive_in_init),
 	BAD(ERROR_IGNORED, go_on_after_error, .said = "wr_id 5 completed with status 4"),
 	GOOD(ERROR_IGNORED, receive_after_error),
 	GOOD(ERROR_IGNORED, begin_anew_after_error),
 	GOOD(ERROR_IGNORED, post_behind_error),
+	GOOD(ERROR_IGNORED, post_markers_after_error),
 	BAD(SENDS_MET_NO_RECEIVE, send_without_receive, .said = "1 times"),
 	GOOD(SENDS_MET_NO_RECEIVE, send_with_receive),
 	GOOD(NONE, poll_last_byte, .options = "order"),

@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion events and asynchronous events: taken, and acknowledged. */
 #include "verbs/check/calls.h"
+#include "verbs/check/work.h"
 #include "verbs/event.h"
+
+static void event_taken(struct ibv_cq *cq)
+{
+	check_event_taken(cq, true);
+	work_event_taken(to_cq(cq));
+}
 
 int checked_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
@@ -13,7 +20,7 @@ int checked_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, v
 		return MINUS_ONE;
 	result = urxe_get_cq_event(channel, cq, cq_context);
 	if (result == 0)
-		check_event_taken(*cq, true);
+		event_taken(*cq);
 	return result;
 }
 

@@ -21,7 +21,7 @@ int checked_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 {
 	if (check_is_on() && !check_requests("ibv_wr_complete()", qp, wr))
 		return EINVAL;
-	return post_requests(qp, wr, bad, true);
+	return compared_post_built(qp, wr, bad);
 }
 
 int checked_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

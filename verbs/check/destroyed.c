@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended queue pairs and completion queues have functions of their own, which the inline
- * functions of verbs.h call without asking anything: ibv_wr_send() and the like. In a destroyed
- * one, which lies in quarantine, they are exchanged for these.
+ * Extended queue pairs and completion queues, and device memory, have functions of their own, which
+ * the inline functions of verbs.h call without asking anything: ibv_wr_send() and the like. In a
+ * destroyed one, which lies in quarantine, they are exchanged for these.
  */
 #include "verbs/check/check.h"
 #include "verbs/context.h"
@@ -35,6 +35,18 @@ static int next_poll(struct ibv_cq_ex *cq)
 	return EINVAL;
 }
 
+static int copy_to_dm(struct ibv_dm *dm, uint64_t offset, const void *from, size_t length)
+{
+	CHECK_USES("ibv_memcpy_to_dm()", {OBJECT_DM, dm});
+	return EINVAL;
+}
+
+static int copy_from_dm(void *to, struct ibv_dm *dm, uint64_t offset, size_t length)
+{
+	CHECK_USES("ibv_memcpy_from_dm()", {OBJECT_DM, dm});
+	return EINVAL;
+}
+
 /* All functions from @first to the end of the object of @size at @object. */
 static void take_functions(void *object, size_t first, size_t size)
 {
@@ -60,10 +72,18 @@ static void exchange_of_cq(struct ibv_cq_ex *cq)
 	cq->next_poll = next_poll;
 }
 
+static void exchange_of_dm(struct ibv_dm *dm)
+{
+	dm->memcpy_to_dm = copy_to_dm;
+	dm->memcpy_from_dm = copy_from_dm;
+}
+
 void check_exchange_functions(enum object_kind kind, void *pointer)
 {
 	if (kind == OBJECT_QP)
 		exchange_of_qp(pointer);
 	else if (kind == OBJECT_CQ)
 		exchange_of_cq(pointer);
+	else if (kind == OBJECT_DM)
+		exchange_of_dm(pointer);
 }

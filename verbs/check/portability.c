@@ -358,14 +358,14 @@ int compared_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_m
 
 /* --- work requests -------------------------------------------------------------------------- */
 
-static void compare_request(const struct ibv_send_wr *wr)
+static void compare_request(const char *call, const struct ibv_send_wr *wr)
 {
 	bool reads = wr->opcode == IBV_WR_RDMA_READ;
 	uint64_t length = 0;
 
 	for (int i = 0; i < wr->num_sge; i++)
 		length += wr->sg_list[i].length;
-	COMPARE("ibv_post_send()", {ASK_READ_SGE, reads ? wr->num_sge : 0}, {ASK_MESSAGE, length},
+	COMPARE(call, {ASK_READ_SGE, reads ? wr->num_sge : 0}, {ASK_MESSAGE, length},
 		{ASK_ATOMICS, wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 				      wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD},
 		{ASK_FLUSH, wr->opcode == WR_FLUSH ? DEVICE_FLUSH_GLOBAL : 0},
@@ -381,6 +381,16 @@ int compared_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 	if (error)
 		TELL_BAD(bad, end);
 	for (; cards.count && wr != end; wr = wr->next)
-		compare_request(wr);
+		compare_request("ibv_post_send()", wr);
+	return error;
+}
+
+/* All of them are posted, or none. */
+int compared_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	int error = post_requests(qp, wr, bad, true);
+
+	for (; cards.count && !error && wr; wr = wr->next)
+		compare_request("ibv_wr_complete()", wr);
 	return error;
 }

@@ -36,6 +36,8 @@ COMPARED(create_qp_ex);
 COMPARED(modify_qp);
 COMPARED(attach_mcast);
 COMPARED(post_send);
+/* post_requests() of what ibv_wr_complete() has built. */
+int compared_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
 COMPARED(rdma_create_ep);
 COMPARED(rdma_create_qp);
 COMPARED(rdma_create_qp_ex);

@@ -326,6 +326,7 @@ static void arming(struct cq *cq)
 		return;
 	work_lock();
 	of->arms++;
+	of->taker = 0;
 	work_unlock();
 }
 

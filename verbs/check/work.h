@@ -66,7 +66,7 @@ struct work_error {
 	const struct cq *cq; /* where it was polled, */
 	uint64_t polls;	     /* by this call */
 	struct origin *polled;
-	unsigned int posts; /* since the application polled that queue again */
+	unsigned int posts[2]; /* to each queue, since the application polled that CQ again */
 };
 
 struct work_qp {
@@ -92,6 +92,7 @@ struct work_cq {
 	uint32_t sends, receives; /* posted, whose completions would come here */
 	uint32_t unsignaled;	  /* of the sends */
 	bool told;		  /* that it is too small */
+	pid_t taker; /* the thread that took its event, and hasn't armed it since; or 0 */
 };
 
 /* Of all devices. */
@@ -149,6 +150,9 @@ void work_tell_missing(const struct work_qp *of);
  * second a thread of the checker's looks whether the event can come.
  */
 int work_wait(struct ibv_comp_channel *channel, sem_t *look);
+
+/* ibv_get_cq_event() gives an event of @cq to this thread. */
+void work_event_taken(struct cq *cq);
 
 /* struct work_watch: they are in a list with a lock of its own, outside of the core's. */
 void work_cq_created(struct cq *cq);

@@ -7,6 +7,7 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <utlist.h>
 
 #include "emu/objects/cq.h"
@@ -28,6 +29,7 @@ static struct {
 struct waiter {
 	struct waiter *prev, *next; /* utlist, by the next look */
 	struct ibv_comp_channel *channel;
+	pid_t thread;
 	struct origin *called;
 	uint64_t until;	   /* clock_now(), when it is looked at */
 	enum cause found;  /* by the last look, or CAUSE_NONE */
@@ -55,6 +57,16 @@ void work_cq_created(struct cq *cq)
 	pthread_mutex_unlock(&cqs.lock);
 }
 
+void work_event_taken(struct cq *cq)
+{
+	struct work_cq *of = cq->watched;
+
+	work_lock();
+	if (of)
+		of->taker = gettid();
+	work_unlock();
+}
+
 void work_cq_destroyed(struct cq *cq)
 {
 	struct work_cq *of = cq->watched;
@@ -71,6 +83,7 @@ void work_cq_destroyed(struct cq *cq)
 /* What the channel's queues are in. */
 struct waited_for {
 	unsigned int queues, armed;
+	bool handled;	   /* a thread that doesn't wait has an event of one, and may yet arm it */
 	bool busy;	   /* there is work that completes to them, or has */
 	uint64_t activity; /* how often they were polled and armed */
 	struct cq *first;  /* of them */
@@ -78,7 +91,19 @@ struct waited_for {
 	uint32_t entries;  /* of that one */
 };
 
-/* With cqs.lock. */
+/* With waiters.lock. */
+static bool waits(pid_t thread)
+{
+	const struct waiter *waiter;
+
+	DL_FOREACH (waiters.list, waiter) {
+		if (waiter->thread == thread)
+			return true;
+	}
+	return false;
+}
+
+/* With waiters.lock and cqs.lock. */
 static void look_at(const struct work_cq *of, struct waited_for *found)
 {
 	struct cq *cq = of->cq;
@@ -97,6 +122,7 @@ static void look_at(const struct work_cq *of, struct waited_for *found)
 	work_lock();
 	found->busy |= cq->count || of->sends || of->receives;
 	found->activity += of->polls + of->arms;
+	found->handled |= of->taker && !waits(of->taker);
 	work_unlock();
 	pthread_spin_unlock(&cq->lock);
 }
@@ -105,7 +131,9 @@ static enum cause judge(const struct waited_for *found)
 {
 	if (found->lost)
 		return CAUSE_WAKE_UP_LOST;
-	return found->queues && !found->armed && found->busy ? CAUSE_WAITS_UNARMED : CAUSE_NONE;
+	return found->queues && !found->armed && !found->handled && found->busy
+		       ? CAUSE_WAITS_UNARMED
+		       : CAUSE_NONE;
 }
 
 /* With cqs.lock. */
@@ -210,7 +238,7 @@ static void end_waiting(void *argument)
 
 int work_wait(struct ibv_comp_channel *channel, sem_t *look)
 {
-	struct waiter waiter = {.channel = channel, .called = origin_capture()};
+	struct waiter waiter = {.channel = channel, .thread = gettid(), .called = origin_capture()};
 	int result;
 
 	pthread_mutex_lock(&waiters.lock);

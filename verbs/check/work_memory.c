@@ -16,6 +16,7 @@
 #include "emu/objects/mr.h"
 #include "emu/objects/pd.h"
 #include "emu/objects/qp.h"
+#include "emu/objects/srq.h"
 #include "net/cause/origin.h"
 #include "net/guard.h"
 #include "net/qp_text.h"
@@ -229,6 +230,12 @@ static void find_users(const struct work *list, struct key_users *users)
 	}
 }
 
+/* Nothing executes what is posted to one that no queue pair takes from. */
+static bool is_used(const struct srq *srq)
+{
+	return srq->xrcd || atomic_load(&srq->users.counts[USER_QP]);
+}
+
 void work_key_ends(const struct key *key)
 {
 	struct key_users users = {.hca = key->pd->hca, .key = key->value};
@@ -241,8 +248,10 @@ void work_key_ends(const struct key *key)
 		find_users(qp->receives, &users);
 		find_users(qp->taken, &users);
 	}
-	DL_FOREACH (work_lists.srqs, srq)
-		find_users(srq->receives, &users);
+	DL_FOREACH (work_lists.srqs, srq) {
+		if (is_used(srq->srq))
+			find_users(srq->receives, &users);
+	}
 	work_unlock();
 	if (users.sends + users.receives)
 		check_report(CAUSE_REGION_ENDED_UNDER_WORK,

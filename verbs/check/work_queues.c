@@ -38,8 +38,11 @@ static void check_cq(struct cq *cq)
 
 /* --- errors that are ignored ------------------------------------------------------------------ */
 
-/* A post after the program has had time to look at the error: it polled again since. */
-static bool ignores_error(struct work_qp *of, struct work_error *error)
+/*
+ * A post after the program has had time to look at the error: it polled again since. One to each
+ * queue may be there to see that all before it is flushed.
+ */
+static bool ignores_error(struct work_qp *of, bool receive, struct work_error *error)
 {
 	const struct work_cq *cq;
 	bool second = false;
@@ -47,7 +50,7 @@ static bool ignores_error(struct work_qp *of, struct work_error *error)
 	work_lock();
 	cq = of->error.status ? of->error.cq->watched : NULL;
 	if (cq && cq->polls > of->error.polls)
-		second = ++of->error.posts == 2;
+		second = ++of->error.posts[receive] == 2;
 	*error = of->error;
 	if (second)
 		of->error.polled = NULL; /* the caller's */
@@ -62,7 +65,7 @@ static void check_error(const struct qp *qp, bool receive)
 
 	if (!(qp_abilities(qp) & (receive ? QP_FLUSH_RECV : QP_FLUSH_SEND)))
 		return;
-	if (!ignores_error(qp->watched, &error))
+	if (!ignores_error(qp->watched, receive, &error))
 		return;
 	check_report(CAUSE_ERROR_IGNORED, CHECK_PLACES({"error polled", error.polled}),
 		     "QP 0x%x (%s): the work request with wr_id %" PRIu64
