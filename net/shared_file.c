@@ -10,9 +10,21 @@
 #include "net/file_limit.h"
 #include "net/syscalls.h"
 
+/* Where stdout or stderr is closed, what is printed there, our log too, would be in the file. */
+static int above_standard(int fd)
+{
+	int above;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	return above;
+}
+
 int shared_file_create(const char *directory)
 {
-	int fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int fd = above_standard(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 
 	if (fd >= 0)
 		fchmod(fd, 0600);
@@ -23,7 +35,7 @@ bool shared_file_name(int fd, const char *path)
 {
 	char self[32];
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	snprintf(self, sizeof(self), "/proc/thread-self/fd/%d", fd);
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
@@ -42,7 +54,8 @@ bool shared_file_is_safe(int fd)
 
 int shared_file_open(int directory, const char *name, int flags)
 {
-	int fd = openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = above_standard(
+		openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
 
 	if (fd < 0 || shared_file_is_safe(fd))
 		return fd;

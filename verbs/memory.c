@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Mappings and their protection: verbs/memory.h. Linux 6.11 answers for one
- * mapping by an ioctl; before that there is only the text of /proc/self/maps,
+ * mapping by an ioctl; before that there is only the text of /proc/thread-self/maps,
  * whose length is that of the process. Neither says where a mapped file ends.
  */
 #include "verbs/memory.h"
@@ -164,7 +164,7 @@ static int memory_check_pages(const struct memory_range *range)
 
 static int memory_check_mappings(struct memory_range *range)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
+	FILE *maps = fopen("/proc/thread-self/maps", "re");
 	int error;
 
 	if (!maps)

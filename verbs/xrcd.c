@@ -32,7 +32,7 @@ static int lock_domain(int fd, uint64_t guid, bool *elsewhere)
 	int own;
 
 	*elsewhere = false;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
 	own = sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (own < 0)
 		return -1;

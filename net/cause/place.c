@@ -236,7 +236,7 @@ static void report_objects(Dwfl *dwfl, const struct visit *visit)
 			first++;
 		if (!object || first < i)
 			continue;
-		path = is_program(object) ? "/proc/self/exe" : object->l_name;
+		path = is_program(object) ? "/proc/thread-self/exe" : object->l_name;
 		libdw.dwfl_report_elf(dwfl, path, path, -1, object->l_addr, true);
 	}
 	libdw.dwfl_report_end(dwfl, NULL, NULL);

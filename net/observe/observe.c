@@ -64,7 +64,7 @@ static bool reserve(struct observe *observe, size_t offset, size_t length)
 
 static void read_command(char command[OBSERVE_COMMAND])
 {
-	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	int fd = open("/proc/thread-self/cmdline", O_RDONLY | O_CLOEXEC);
 	ssize_t length = fd < 0 ? 0 : read(fd, command, OBSERVE_COMMAND - 1);
 
 	if (fd >= 0)

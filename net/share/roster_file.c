@@ -182,7 +182,7 @@ static bool kernel_path(int fd, char result[PATH_SIZE])
 	char self[32];
 	ssize_t length;
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	snprintf(self, sizeof(self), "/proc/thread-self/fd/%d", fd);
 	length = readlink(self, result, PATH_SIZE);
 	if (length < 0 || length == PATH_SIZE)
 		return false;

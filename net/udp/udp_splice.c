@@ -96,7 +96,7 @@ static bool open_pipe(struct udp_splice *splice)
 		return true;
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
 		return false;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fds[0]);
+	snprintf(name, sizeof(name), "/proc/thread-self/fd/%d", fds[0]);
 	both = sys_open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
 	sys_close(fds[0]);
 	sys_close(fds[1]);
