@@ -144,6 +144,8 @@ void text_add_wqe(struct text *text, const struct qp *qp, const struct send_wqe 
 {
 	uint64_t length = wqe->kind->flags & REQUEST_FLUSH ? wqe->flush.length : wqe->length;
 
+	if (wqe->status == IBV_WC_LOC_LEN_ERR && !length) /* refused: it isn't kept */
+		length = sge_total(wqe->sge, wqe->num_sge);
 	text_add(text, "wr_id %llu, %s", (unsigned long long)wqe->wr_id, wqe->kind->name);
 	if (wqe->kind->flags & REQUEST_BIND)
 		add_bind(text, &wqe->bind);

@@ -484,7 +484,9 @@ void cq_purge(struct cq *cq, const struct qp *qp)
 
 		if (completion->qp == qp)
 			continue;
-		*cq_at(cq, kept++) = *completion;
+		if (kept < i)
+			*cq_at(cq, kept) = *completion;
+		kept++;
 		withheld += i >= cq->count;
 	}
 	cq_set_count(cq, kept - withheld);
