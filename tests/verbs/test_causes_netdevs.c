@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ids hear of network devices and of hosts on the link, in a network namespace. */
+/*
+ * What ids hear of network devices and of hosts on the link, and what all processes have together,
+ * in a network namespace.
+ */
 #include <arpa/inet.h>
 #include <stdlib.h>
 
@@ -130,6 +133,16 @@ static void path_without_route(void)
 	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
 }
 
+/* Of all processes in the namespace: elsewhere other tests would have no port. */
+static void no_port_left(void)
+{
+	struct rdma_cm_id *id = make_id();
+
+	while (rdma_bind_addr(id, socket_address(NODE, 0)) == 0)
+		id = open_id(channel, RDMA_PS_TCP);
+	ck_assert_int_eq(errno, EADDRNOTAVAIL);
+}
+
 static const struct cause_row rows[] = {
 	{CAUSE_PATH_NO_NEIGHBOUR, path_without_route,
 	 "from 10.99.0.1 (sgid_index 0) to 192.0.2.1 (dgid): Network is unreachable"},
@@ -139,6 +152,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_DEVICE_REMOVAL, network_device_goes, "the id of 10.99.0.1 port 7471"},
 	{CAUSE_PEER_SILENT, mtu_shrinks,
 	 "the kernel refused to send to that address: Message too long; "},
+	{CAUSE_CM_NO_PORT_LEFT, no_port_left, "the processes of this user have all"},
 	{CAUSE_CM_NO_ROUTE, route_goes, "to 10.99.0.77 port 7471: Cannot assign requested address"},
 };
 

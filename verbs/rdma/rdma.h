@@ -313,6 +313,8 @@ int rdma_make_listeners(struct rdma_id *id);
  */
 int rdma_claim(const struct rdma_id *id);
 bool rdma_is_taken(int error);
+/* What the application is told of it: the kernel's errno where there is no port left. */
+int rdma_claim_error(int error);
 /* Say which process has the port of @address. Slow; without rdma.lock. */
 void rdma_tell_claimant(const struct rdma_id *id, const struct sockaddr *address);
 /* Destroy the listeners, and with them their claims; without rdma.lock. */

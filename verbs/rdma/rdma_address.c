@@ -173,7 +173,7 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 		 ++tries < PORT_TRIES);
 	if (claimed && rdma_is_taken(error) && !tries)
 		rdma_tell_claimant(id, address);
-	return rdma_fail(tries ? EADDRNOTAVAIL : error);
+	return rdma_fail(tries ? EADDRNOTAVAIL : rdma_claim_error(error));
 }
 
 /* --- the way to a destination -------------------------------------------------------- */

@@ -71,6 +71,13 @@ int rdma_claim(const struct rdma_id *id)
 	return error;
 }
 
+int rdma_claim_error(int error)
+{
+	if (error != ENOSPC)
+		return error;
+	return refuse(EADDRNOTAVAIL, CAUSE_CM_NO_PORT_LEFT, "the processes of this user have all");
+}
+
 bool rdma_is_taken(int error)
 {
 	return error == EADDRINUSE || error == EADDRNOTAVAIL;
@@ -202,5 +209,5 @@ int urxe_rdma_listen(struct rdma_cm_id *ibv, int backlog)
 		rdma_tell_claimant(id, &ibv->route.addr.src_addr);
 	if (!claimed && id->state != RDMA_STATE_LISTEN)
 		rdma_stop_listening(id);
-	return rdma_fail(error);
+	return rdma_fail(rdma_claim_error(error));
 }
