@@ -111,11 +111,11 @@
 /* How far ahead: REORDER_BYTES of the smallest path MTU, twice, for READs take PSNs, too. */
 #define REORDER_PSNS 32768
 /*
- * How late packets of a connection before may come, ns: what isn't expected is dropped for so long
- * by a queue pair that was reset. The longest that a network keeps a packet is unknown; in that of
- * one site, with queues full everywhere, it is far less.
+ * How late a packet of a connection may come that was reset, ns (qp_may_be_stale()). The longest
+ * that a network keeps a packet is unknown; in that of one site, with queues full everywhere, it is
+ * far less.
  */
-#define STALE_PACKETS 1000000000
+#define STALE_FOR 1000000000
 /* A response is placed before its turn if no more requests than these wait for theirs. */
 #define MISSING_EARLY_REQUESTS 32
 /* The memory is cut from pieces of this size (net/packet_pool.h): 15 large packets. */

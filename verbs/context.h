@@ -61,6 +61,7 @@ struct context {
 	struct event_fd async;
 	_Atomic uint32_t users;	     /* PDs, CQs, channels, thread domains; and being open */
 	struct context *prev, *next; /* utlist, verbs/event.c */
+	bool closed;		     /* by ibv_close_device(); under device.contexts_lock */
 };
 
 _Static_assert(offsetof(struct context, verbs) + sizeof(struct verbs_context) ==

@@ -63,6 +63,7 @@ void event_unlisten(struct context *context)
 
 	pthread_mutex_lock(&device->contexts_lock);
 	DL_DELETE(device->contexts, context);
+	context->closed = true;
 	pthread_mutex_unlock(&device->contexts_lock);
 }
 
@@ -83,7 +84,7 @@ static bool is_of_shared_qp(enum ibv_event_type type, const struct qp *element)
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		return false;
 	default:
-		return element->xrcd;
+		return element->type->xrcd;
 	}
 }
 

@@ -32,21 +32,20 @@ void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int a
 	pthread_mutex_unlock(handles_lock(qp));
 }
 
-bool qp_is_of(struct qp *qp, const struct ibv_context *context)
+bool qp_is_abandoned(struct qp *qp)
 {
 	struct qp_extra *extra = qp_extra_of(qp);
 	struct opened_qp *opened;
-	bool alone;
+	bool abandoned;
 
-	/* It is just being created, or it is the core's own (emu/transport/xrc_remote.h). */
-	if (!extra)
+	if (!extra) /* it is just being created */
 		return false;
 	pthread_mutex_lock(handles_lock(qp));
-	alone = qp->ibv.context == context;
+	abandoned = extra->closed || to_context(qp->ibv.context)->closed;
 	DL_FOREACH (extra->opened, opened)
-		alone &= opened->ibv.context == context;
+		abandoned &= to_context(opened->ibv.context)->closed;
 	pthread_mutex_unlock(handles_lock(qp));
-	return alone;
+	return abandoned;
 }
 
 /* --- opening --------------------------------------------------------------------- */
@@ -77,10 +76,10 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	struct opened_qp *opened;
 	bool alive;
 
-	if (!qp->xrcd)
+	if (!qp->type->xrcd)
 		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is of type %s", qp->number,
 			      qp_type_text(qp->type->ibv));
-	if (!xrcd_same_domain(qp->xrcd, to_xrcd(attr->xrcd)))
+	if (qp->xrc_domain != to_xrcd(attr->xrcd)->domain)
 		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is in another XRC domain",
 			      qp->number);
 	opened = calloc(1, sizeof(*opened));
@@ -149,30 +148,22 @@ static void close_opened(struct opened_qp *opened)
 	context_put(context);
 }
 
-/*
- * The first handle is gone: @qp becomes the oldest other one's. Returns the domain that @qp is to
- * be in, which counts it, and with a reference to @qp; or NULL if it can stay where it is.
- */
-static struct xrcd *find_successor(struct qp *qp)
+/* With a reference to @qp, which has other handles; the last of these may go meanwhile. */
+static void close_first(struct qp *qp)
 {
-	struct opened_qp *successor = qp_extra_of(qp)->opened;
+	struct ibv_qp *ibv = &qp->ibv;
 
-	if (!successor ||
-	    (qp->xrcd == successor->xrcd && qp->ibv.context == successor->ibv.context) ||
-	    !table_get(&qp->hca->qps, qp->number))
-		return NULL;
-	qp->ibv.context = successor->ibv.context;
-	users_add(&successor->xrcd->users, USER_QP, 1);
-	return successor->xrcd;
+	event_withdraw(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond,
+		       &qp_extra_of(qp)->async_events, &ibv->events_completed);
+	qp_leave_xrcd(qp); /* from here on nothing keeps that context */
+	table_put(&qp->hca->qps, qp->number);
 }
 
 struct qp *qp_close_handle(struct ibv_qp *ibv)
 {
-	struct ibv_context *context = ibv->context;
 	struct opened_qp *opened = to_opened(ibv);
 	struct qp *qp = opened ? opened->qp : to_qp(ibv);
 	struct qp_extra *extra = qp_extra_of(qp);
-	struct xrcd *successor = NULL;
 	bool last;
 
 	pthread_mutex_lock(handles_lock(qp));
@@ -181,17 +172,12 @@ struct qp *qp_close_handle(struct ibv_qp *ibv)
 	else
 		extra->closed = true;
 	last = extra->closed && !extra->opened;
-	if (extra->closed)
-		successor = find_successor(qp);
+	if (!opened && !last)
+		table_get(&qp->hca->qps, qp->number);
 	pthread_mutex_unlock(handles_lock(qp));
 	if (opened)
 		close_opened(opened);
 	else if (!last)
-		event_withdraw(to_context(context), qp, &ibv->mutex, &ibv->cond,
-			       &extra->async_events, &ibv->events_completed);
-	if (successor) {
-		qp_inherit_xrcd(qp, successor);
-		table_put(&qp->hca->qps, qp->number);
-	}
+		close_first(qp);
 	return last ? qp : NULL;
 }

@@ -5,8 +5,7 @@
  * object; the others look like it as far as verbs/ looks at any QP, with a handle that is none,
  * so that what only a real one can do is refused. The QP goes with its last handle.
  *
- * Each handle keeps the XRC domain by which it was made from being closed. When the first one is
- * destroyed, another one's domain and context become the QP's own.
+ * Each handle keeps the XRC domain by which it was made from being closed, and with it the context.
  *
  * device.contexts_lock protects the handles of a QP. Called by verbs/qp.c and verbs/event.c.
  */
@@ -51,8 +50,8 @@ static inline struct qp *shared_qp(struct ibv_qp *qp)
 void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int argument),
 		    int argument);
 
-/* Whether all handles that the application has of @qp are of @context. */
-bool qp_is_of(struct qp *qp, const struct ibv_context *context);
+/* Whether all contexts are closed that the application has handles of @qp of. */
+bool qp_is_abandoned(struct qp *qp);
 
 /*
  * @ibv is being destroyed. Returns its QP if that has no other handle, and is to be destroyed

@@ -277,21 +277,25 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	struct qp_extra *extra;
 	struct ibv_pd *pd;
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	bool opened;
 	int error;
 
 	if (!qp)
 		return REFUSE_HANDLE(ENOENT, "ibv_destroy_qp()", to_qp(ibv));
+	opened = to_opened(ibv);
 	error = qp_check_unused(qp);
 	if (error)
 		return error; /* before anything has happened */
-	if (qp->xrcd && !qp_close_handle(ibv))
+	if (qp->type->xrcd && !qp_close_handle(ibv))
 		return 0;
 	extra = qp_extra_of(qp);
 	pd = qp->ibv.pd;
 	/* In RESET it takes no packets, and so raises no more events. */
 	qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
-	event_drain(to_context(qp->ibv.context), qp, &qp->ibv.mutex, &qp->ibv.cond,
-		    &extra->async_events, &qp->ibv.events_completed);
+	event_drop(&qp->hca->events, qp);
+	if (!opened) /* that handle's have been withdrawn, and the first one's long ago */
+		event_withdraw(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond,
+			       &extra->async_events, &ibv->events_completed);
 	error = qp_destroy(qp);
 	if (error)
 		return error;

@@ -205,7 +205,7 @@ static void find_receive_memory(struct qp *qp, const struct packet *packet, stru
 /* XRC: another process has looked at the packet, and said no more than the fault. */
 static bool is_from_elsewhere(const struct qp *qp, const struct packet *packet)
 {
-	return qp->xrcd && qp->xrc.answered && qp->xrc.psn == packet->psn;
+	return qp->xrc_domain && qp->xrc.answered && qp->xrc.psn == packet->psn;
 }
 
 static void find_invalidation(struct qp *qp, const struct packet *packet, struct finding *finding)
@@ -215,7 +215,7 @@ static void find_invalidation(struct qp *qp, const struct packet *packet, struct
 
 static void find_lost_memory(struct qp *qp, const struct packet *packet, struct finding *finding)
 {
-	if (qp->xrcd && !qp->responder.message.srq)
+	if (qp->xrc_domain && !qp->responder.message.srq)
 		finding_set(finding, CAUSE_XRC_DATA_ELSEWHERE, "SRQ 0x%x", packet_xrc_srq(packet));
 	else
 		find_memory(qp, packet, finding);
@@ -332,7 +332,7 @@ void explain_no_receive(struct qp *qp, const struct packet *packet)
 	if (!cause_wanted(cause))
 		return;
 	finding_set(&finding, cause, "the %s is empty",
-		    qp->srq || qp->xrcd ? "SRQ" : "receive queue");
+		    qp->srq || qp->xrc_domain ? "SRQ" : "receive queue");
 	add_place(&finding, qp, packet, qp->type->reliable ? "put off" : "dropped");
 	cause_report_text(cause, finding.text);
 }

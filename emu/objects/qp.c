@@ -141,8 +141,6 @@ static void use_objects(struct qp *qp, int n)
 {
 	if (qp->pd)
 		users_add(&qp->pd->users, USER_QP, n);
-	if (qp->xrcd)
-		users_add(&qp->xrcd->users, USER_QP, n);
 	if (qp->send_cq)
 		users_add(&qp->send_cq->users, USER_QP, n);
 	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
@@ -196,6 +194,10 @@ static void publish(struct qp *qp)
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
 	qp->xrc.sequence = first_xrc_sequence(hca, qp->handle);
 	use_objects(qp, 1);
+	if (qp->xrc_domain) {
+		users_add(&qp->xrcd->users, USER_QP, 1);
+		xrc_domain_get(hca, qp->xrc_domain);
+	}
 	WATCH(hca, qp_created, qp);
 	table_publish(&hca->qps, qp->number, qp);
 }
@@ -224,6 +226,7 @@ static int create(struct hca *hca, struct pd *pd, struct xrcd *xrcd, struct ibv_
 	}
 	qp->pd = pd;
 	qp->xrcd = xrcd;
+	qp->xrc_domain = xrcd ? xrcd->domain : NULL;
 	err = allocate_queues(qp);
 	if (err)
 		goto free_qp;
@@ -271,12 +274,12 @@ int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct 
 	return create(xrcd->hca, NULL, xrcd, attr, qp);
 }
 
-void qp_inherit_xrcd(struct qp *qp, struct xrcd *xrcd)
+void qp_leave_xrcd(struct qp *qp)
 {
-	pthread_mutex_lock(&qp->lock);
-	users_add(&qp->xrcd->users, USER_QP, -1);
-	qp->xrcd = xrcd;
-	pthread_mutex_unlock(&qp->lock);
+	struct xrcd *xrcd = atomic_exchange(&qp->xrcd, NULL);
+
+	if (xrcd)
+		users_add(&xrcd->users, USER_QP, -1);
 }
 
 int qp_check_unused(struct qp *qp)
@@ -309,6 +312,9 @@ int qp_destroy(struct qp *qp)
 
 	qp_show_destroy(qp);
 	use_objects(qp, -1);
+	qp_leave_xrcd(qp);
+	if (qp->xrc_domain)
+		xrc_domain_put(hca, qp->xrc_domain);
 	free_queues(qp);
 	pthread_mutex_destroy(&qp->lock);
 	origin_free(qp->origin);
@@ -326,8 +332,20 @@ void qp_count_sends(struct qp *qp)
 	qp->sends_uncounted = 0;
 }
 
+static void note_former(struct qp *qp)
+{
+	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
+		return;
+	qp->former.peer = qp->path.destination;
+	qp->former.received = qp->responder.expected_psn;
+	qp->former.sent = qp->requester.highest;
+	qp->former.several = qp->now < qp->former.until;
+	qp->former.until = qp->now + STALE_FOR;
+}
+
 void qp_reset(struct qp *qp)
 {
+	note_former(qp);
 	placement_finish_qp(qp);
 	migration_reset(qp);
 	recovery_set_destination(qp, NULL);
@@ -348,7 +366,6 @@ void qp_reset(struct qp *qp)
 		cq_purge(qp->recv_cq, qp);
 	send_queue_reset(&qp->sq); /* after the purge: polling moves its mark */
 	WATCH(qp->hca, qp_reset, qp);
-	qp->had_peer |= qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT;
 	qp->state = IBV_QPS_RESET;
 	qp->attr = (struct ibv_qp_attr){0};
 	qp->draining = qp->drain_notify = false;
@@ -391,7 +408,7 @@ void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion)
 void qp_flush_receives(struct qp *qp)
 {
 	responder_flush(qp);
-	if (!qp->srq && !qp->xrcd)
+	if (!qp->srq && !qp->type->xrcd)
 		return;
 	explain_qp_event(qp, CAUSE_LAST_WQE_REACHED, "it is in ERR");
 	event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);

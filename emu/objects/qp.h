@@ -9,6 +9,8 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 #include "emu/hca.h"
 #include "emu/objects/qp_state.h"
@@ -27,6 +29,8 @@
 #include "net/clock.h"
 #include "net/link.h"
 #include "net/newer_verbs.h"
+#include "net/tuning.h"
+#include "net/wire/gid.h"
 
 struct completion;
 struct cq;
@@ -52,7 +56,8 @@ struct qp {
 	void *watched; /* what the checker keeps with it: emu/watch.h */
 	/* What its type lacks (emu/objects/qp_type.h) is NULL. */
 	struct pd *pd;
-	struct xrcd *xrcd;
+	struct xrcd *_Atomic xrcd; /* by which it was made, until qp_leave_xrcd() */
+	struct xrc_domain *xrc_domain;
 	bool delegate; /* of another process's: emu/transport/xrc_remote.h */
 	struct cq *send_cq, *recv_cq;
 	struct srq *srq; /* or NULL */
@@ -75,15 +80,20 @@ struct qp {
 			 have it as their timestamp */
 	struct observe_qp *shown; /* to other processes: emu/objects/qp_show.h */
 	enum ibv_qp_state state;
-	bool had_peer;		 /* before it was reset last: packets of then may still come, */
-	uint64_t stale_until;	 /* surely until then, ns: qp_may_be_stale() */
-	struct ibv_qp_attr attr; /* as set by modify */
-	struct path path;	 /* RC, UC: to the peer */
+	struct ibv_qp_attr attr;	/* as set by modify */
+	struct path path;		/* RC, UC: to the peer */
 	struct source_port source_port; /* of the peer's packets */
 	struct migration migration;	/* RC, UC */
-	uint32_t mtu;			/* path MTU, bytes */
-	bool drain_notify;		/* SQD: IBV_EVENT_SQ_DRAINED is wanted */
-	bool draining;			/* SQD: requests are still in flight */
+	/* The connection before the latest reset, packets of which may still come until @until. */
+	struct {
+		union ibv_gid peer;
+		uint32_t received, sent; /* the PSNs that were to be next */
+		uint64_t until;		 /* ns; 0: there was none */
+		bool several;		 /* there were more within that time, with any PSNs */
+	} former;
+	uint32_t mtu;	   /* path MTU, bytes */
+	bool drain_notify; /* SQD: IBV_EVENT_SQ_DRAINED is wanted */
+	bool draining;	   /* SQD: requests are still in flight */
 
 	struct send_queue sq;
 	uint32_t sends_uncounted; /* requests that were posted, and the HCA's counters lack */
@@ -104,8 +114,11 @@ struct qp {
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* Likewise, of the type XRC_RECV, which has neither work queues nor CQs nor a PD. */
 int qp_create_xrc_recv(struct xrcd *xrcd, struct ibv_qp_init_attr *attr, struct qp **qp);
-/* It goes on with @xrcd, another handle of its domain, which counts it already. */
-void qp_inherit_xrcd(struct qp *qp, struct xrcd *xrcd);
+/*
+ * The handle of its XRC domain by which @qp was made needn't outlive it any more: the application
+ * has other handles of @qp (verbs/open_qp.h), which count theirs.
+ */
+void qp_leave_xrcd(struct qp *qp);
 /* EBUSY, reported, while it is attached to a multicast group; before anything is destroyed. */
 int qp_check_unused(struct qp *qp);
 /* In any state; completions that weren't polled are dropped. 0, or EBUSY as qp_check_unused(). */
@@ -138,14 +151,17 @@ static inline unsigned int qp_abilities(const struct qp *qp)
 }
 
 /*
- * Whether a packet that isn't expected may have been sent before @qp was reset last, by the same
- * peer: for STALE_PACKETS, and while the one @awaited is the @first of this connection. Kept, it
- * would be taken for the one that has the same PSN now; so it is dropped, as IBA 9.7.5.2.3 has it
- * for all of them.
+ * Whether the packet with @psn, which isn't the one that is expected, may be of the connection
+ * before @qp was reset last, where @former (former.received or sent) was to be next. Kept, it would
+ * be taken for the one that has the same PSN now; so it is dropped, as IBA 9.7.5.2.3 has it for all
+ * that aren't expected.
  */
-static inline bool qp_may_be_stale(const struct qp *qp, uint32_t awaited, uint32_t first)
+static inline bool qp_may_be_stale(const struct qp *qp, uint32_t psn, uint32_t former)
 {
-	return qp->had_peer && (awaited == (first & PSN_MASK) || qp->now < qp->stale_until);
+	if (qp->now >= qp->former.until || qp->former.several)
+		return qp->now < qp->former.until;
+	return abs(psn_distance(psn, former)) < REORDER_PSNS &&
+	       gid_equal(&qp->former.peer, &qp->path.destination);
 }
 
 /* --- for the core itself ---------------------------------------------------- */

@@ -309,10 +309,8 @@ static void qp_enter_state(struct qp *qp, enum ibv_qp_state next, const struct i
 	struct requester *req = &qp->requester;
 
 	qp->state = next;
-	if (next == IBV_QPS_RTR && current == IBV_QPS_INIT) {
+	if (next == IBV_QPS_RTR && current == IBV_QPS_INIT)
 		qp->responder.expected_psn = qp->attr.rq_psn & PSN_MASK;
-		qp->stale_until = qp->now + STALE_PACKETS;
-	}
 	if (next == IBV_QPS_RTS && current == IBV_QPS_RTR) {
 		req->psn = req->unacked = req->highest = qp->attr.sq_psn & PSN_MASK;
 		recovery_begin(&qp->recovery, req->psn);

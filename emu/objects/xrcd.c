@@ -59,14 +59,29 @@ static int get_domain(struct hca *hca, const struct descriptor_identity *file, i
 	return error;
 }
 
-/* Of a private domain there is one handle, and no list has it. */
-static void put_domain(struct hca *hca, struct xrc_domain *domain)
+/* No list has a private domain. */
+static void free_unused(struct hca *hca, struct xrc_domain *domain)
 {
-	if (--domain->handles)
+	if (domain->handles || domain->queue_pairs)
 		return;
 	if (domain->prev)
 		DL_DELETE(hca->xrc_domains, domain);
 	free(domain);
+}
+
+void xrc_domain_get(struct hca *hca, struct xrc_domain *domain)
+{
+	pthread_mutex_lock(&hca->xrc_lock);
+	domain->queue_pairs++;
+	pthread_mutex_unlock(&hca->xrc_lock);
+}
+
+void xrc_domain_put(struct hca *hca, struct xrc_domain *domain)
+{
+	pthread_mutex_lock(&hca->xrc_lock);
+	domain->queue_pairs--;
+	free_unused(hca, domain);
+	pthread_mutex_unlock(&hca->xrc_lock);
 }
 
 int xrcd_open(struct hca *hca, const struct descriptor_identity *file, int oflags,
@@ -102,7 +117,8 @@ int xrcd_close(struct xrcd *xrcd)
 	if (error)
 		return error;
 	pthread_mutex_lock(&hca->xrc_lock);
-	put_domain(hca, xrcd->domain);
+	xrcd->domain->handles--;
+	free_unused(hca, xrcd->domain);
 	pthread_mutex_unlock(&hca->xrc_lock);
 	origin_free(xrcd->origin);
 	quarantine_free(xrcd, sizeof(*xrcd));

@@ -25,7 +25,7 @@ struct srq;
 struct xrc_domain {
 	struct xrc_domain *prev, *next; /* utlist, of those that files name */
 	struct descriptor_identity file;
-	uint32_t handles;
+	uint32_t handles, queue_pairs; /* it goes with the last of them */
 };
 
 struct xrcd {
@@ -51,9 +51,8 @@ static inline bool xrc_domain_has_file(const struct xrc_domain *domain)
 	return domain->file.inode != 0;
 }
 
-static inline bool xrcd_same_domain(const struct xrcd *a, const struct xrcd *b)
-{
-	return a->domain == b->domain;
-}
+/* A queue pair keeps its domain, by whichever handles the application has of either. */
+void xrc_domain_get(struct hca *hca, struct xrc_domain *domain);
+void xrc_domain_put(struct hca *hca, struct xrc_domain *domain);
 
 #endif

@@ -297,8 +297,8 @@ static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 		recovery_on_response_missed(qp, now);
 	else if (bare && aeth_is_ack(packet_syndrome(packet)))
 		missing_note(qp, psn_add(packet->psn, 1));
-	else if (qp_may_be_stale(qp, qp->requester.unacked, qp->attr.sq_psn))
-		return;
+	else if (qp_may_be_stale(qp, packet->psn, qp->former.sent))
+		recovery_on_response_missed(qp, now);
 	else if (bare)
 		missing_keep_nak(qp, packet);
 	else

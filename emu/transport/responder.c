@@ -93,7 +93,7 @@ static struct cq *receive_cq(struct qp *qp)
 
 	if (!message->has_receive)
 		return NULL;
-	if (!qp->xrcd)
+	if (!qp->xrc_domain)
 		return qp->recv_cq;
 	xrc_select_taken(qp);
 	return message->srq ? message->srq->cq : NULL;
@@ -252,7 +252,7 @@ static inline enum responder_fault check_request(struct qp *qp, const struct pac
 	if (!responder_allows(qp, packet))
 		return RESPONDER_FAULT_QP_ACCESS; /* IBA 9.7.4.1.3 */
 	/* Annex A14: the SRQ that the XRCETH names. */
-	if (qp->xrcd) {
+	if (qp->xrc_domain) {
 		fault = xrc_select(qp, packet);
 		if (fault != RESPONDER_FAULT_NONE)
 			return fault;
@@ -571,6 +571,6 @@ void responder_receive(struct qp *qp, const struct packet *packet, const struct 
 void responder_receive_end(struct qp *qp)
 {
 	message_unpin(&qp->responder.message, qp->hca);
-	if (qp->xrcd)
+	if (qp->xrc_domain)
 		xrc_release(qp);
 }

@@ -42,7 +42,7 @@ static bool place_early(struct qp *qp, const struct packet *packet)
 	struct responder *resp = &qp->responder;
 	uint16_t flags = packet->op->flags;
 
-	if (qp->xrcd || !(flags & (OPCODE_SEND | OPCODE_WRITE)) ||
+	if (qp->xrc_domain || !(flags & (OPCODE_SEND | OPCODE_WRITE)) ||
 	    flags & (OPCODE_FIRST | OPCODE_LAST) || !message_continues(&resp->message, packet))
 		return false;
 	if (flags & OPCODE_SEND && !is_of_send(resp, packet))
@@ -70,7 +70,7 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 	COUNT_ALONE(qp->hca, out_of_seq_request, 1);
 	send_sequence_nak(qp);
 	if (qp->hca->behaviour.drops_out_of_order ||
-	    qp_may_be_stale(qp, resp->expected_psn, qp->attr.rq_psn))
+	    qp_may_be_stale(qp, packet->psn, qp->former.received))
 		return;
 	/* Those that came before may be repeated, too. */
 	if (!resp->gap || psn_distance(end, resp->seen) > 0) {

@@ -15,7 +15,7 @@ static bool select_number(struct qp *qp, uint32_t number)
 		return true;
 	xrc_release(qp);
 	srq = table_get(srqs, number);
-	if (srq && !xrcd_same_domain(srq->xrcd, qp->xrcd)) {
+	if (srq && srq->xrcd->domain != qp->xrc_domain) {
 		table_put(srqs, number);
 		srq = NULL;
 	}

@@ -49,7 +49,7 @@ void xrc_remote_reset(struct xrc_remote *remote)
 
 bool xrc_may_be_elsewhere(const struct qp *qp)
 {
-	return !qp->delegate && qp->hca->link->share && xrc_domain_has_file(qp->xrcd->domain);
+	return !qp->delegate && qp->hca->link->share && xrc_domain_has_file(qp->xrc_domain);
 }
 
 static enum responder_fault ask_owner(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -78,7 +78,7 @@ static enum responder_fault ask_owner(struct qp *qp, const struct packet *packet
 		.mtu = qp->mtu,
 		.access = qp->attr.qp_access_flags,
 		.peer_qpn = qp->attr.dest_qp_num,
-		.file = qp->xrcd->domain->file,
+		.file = qp->xrc_domain->file,
 	};
 	bytes = mempcpy(message + 1, packet->headers, packet->op->headers_length);
 	bytes = mempcpy(bytes, packet->payload, packet->payload_length);
@@ -114,15 +114,24 @@ void xrc_give_up_elsewhere(struct qp *qp)
 	struct xrc_message message = {.mark = MESSAGE_MARK, .kind = XRC_GIVE_UP};
 	struct share *share = qp->hca->link->share;
 
-	if (!qp->xrcd || !xrc_may_be_elsewhere(qp) || in_progress->has_receive)
+	if (!qp->xrc_domain || !xrc_may_be_elsewhere(qp) || in_progress->has_receive)
 		return;
 	/* The first packet may have been placed though the answer hasn't come. */
 	if (in_progress->kind == MESSAGE_NONE && !qp->xrc.asked)
 		return;
 	message.qpn = qp->number;
 	message.srqn = in_progress->srq_number;
-	message.file = qp->xrcd->domain->file;
+	message.file = qp->xrc_domain->file;
 	share->ops->tell(share, message.srqn, &message, sizeof(message));
+}
+
+/* Those from ELSEWHERE on are no faults, and an injected one has the status of an error. */
+static bool is_answer(const struct xrc_message *message)
+{
+	if (message->fault == RESPONDER_FAULT_INJECTED)
+		return message->injected > IBV_WC_SUCCESS &&
+		       message->injected <= IBV_WC_TM_RNDV_INCOMPLETE;
+	return message->fault < RESPONDER_FAULT_ELSEWHERE;
 }
 
 static void on_answer(struct hca *hca, const struct xrc_message *message)
@@ -132,9 +141,7 @@ static void on_answer(struct hca *hca, const struct xrc_message *message)
 	if (!qp)
 		return;
 	pthread_mutex_lock(&qp->lock);
-	/* Those from ELSEWHERE on are no faults, and no owner's answer. */
-	if (qp->xrc.asked && qp->xrc.sequence == message->sequence &&
-	    message->fault < RESPONDER_FAULT_ELSEWHERE) {
+	if (qp->xrc.asked && qp->xrc.sequence == message->sequence && is_answer(message)) {
 		qp->xrc.answered = true;
 		qp->xrc.fault = message->fault;
 		qp->responder.message.injected = message->injected;
@@ -192,7 +199,7 @@ static void end_message(struct hca *hca, struct xrc_delegate *delegate)
 
 	pthread_mutex_lock(&qp->lock);
 	if (srq && is_of_domain(srq, &delegate->file)) {
-		qp->xrcd = srq->xrcd;
+		qp->xrc_domain = srq->xrcd->domain;
 		responder_give_up(qp);
 	}
 	message_end(&qp->responder.message);
@@ -266,7 +273,7 @@ static enum responder_fault place(struct xrc_delegate *delegate, const struct xr
 	enum responder_fault fault;
 
 	pthread_mutex_lock(&qp->lock);
-	qp->xrcd = srq->xrcd;
+	qp->xrc_domain = srq->xrcd->domain;
 	qp->mtu = message->mtu;
 	qp->attr.qp_access_flags = message->access;
 	qp->attr.dest_qp_num = message->peer_qpn;

@@ -52,8 +52,6 @@ struct conversation {
 
 	/* As the responder. */
 	struct arrival *arrivals; /* likewise */
-	bool anew;		  /* it was connected before, */
-	uint32_t first;		  /* and begins with this one */
 	uint32_t arrived;	  /* all before it did */
 	uint32_t answered;	  /* all before it is */
 	uint32_t acked;		  /* one beyond the latest that was acknowledged */
@@ -219,7 +217,7 @@ static void note_range(struct conversation *c, const struct packet *p)
 		(struct range){.first = p->psn, .count = psns_of(c, p)};
 }
 
-static void on_request_arrived(struct conversation *c, const struct packet *p)
+static void on_request_arrived(struct conversation *c, const struct packet *p, uint64_t now)
 {
 	uint32_t count = psns_of(c, p);
 
@@ -229,8 +227,9 @@ static void on_request_arrived(struct conversation *c, const struct packet *p)
 		note_range(c, p);
 	if (psn_distance(p->psn, c->arrived) < 0)
 		return;
-	/* It may be of the connection before: nothing is kept. */
-	if (c->anew && p->psn != c->first && c->arrived == c->first)
+	/* As the HCA does, which receives it next. */
+	qp_set_time(c->qp, now);
+	if (p->psn != c->arrived && qp_may_be_stale(c->qp, p->psn, c->qp->former.received))
 		return;
 	/* Of what is executed once at most nothing is kept. */
 	if (p->psn != c->arrived && responds(p->op) && !(p->op->flags & OPCODE_READ))
@@ -464,7 +463,7 @@ static unsigned int tap_receive(struct link *link, struct link_frame *frames, un
 			continue;
 		c = find_by_number(tap, p.dest_qp);
 		if (c && p.op->flags & OPCODE_REQUEST)
-			on_request_arrived(c, &p);
+			on_request_arrived(c, &p, now);
 	}
 	return count;
 }
@@ -522,7 +521,6 @@ void tap_destroy(struct tap *tap)
 void tap_connected(struct tap *tap, struct qp *qp)
 {
 	struct conversation *c = find_by_number(tap, qp->number);
-	bool anew = c != NULL;
 	struct sent *sent;
 	struct arrival *arrivals;
 
@@ -541,8 +539,6 @@ void tap_connected(struct tap *tap, struct qp *qp)
 		.next = c->next,
 		.sent = sent,
 		.arrivals = arrivals,
-		.anew = anew,
-		.first = qp->responder.expected_psn,
 		.next_psn = qp->requester.psn,
 		.oldest = qp->requester.unacked,
 		.arrived = qp->responder.expected_psn,

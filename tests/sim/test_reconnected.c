@@ -42,7 +42,7 @@ static void expect_new(const struct peer *peer, unsigned int messages)
 /* From then on none is taken for one of the connection before. */
 static void wait_for_stale(struct peer *peer)
 {
-	sim_advance(peer->world.sim, world_now(&peer->world) + STALE_PACKETS);
+	sim_advance(peer->world.sim, world_now(&peer->world) + STALE_FOR);
 }
 
 /* SENDs. Some time later those that come early are kept as ever. */
@@ -101,12 +101,13 @@ START_TEST(responses)
 		post_read(&peer, id);
 	peer_see_requests(&peer, FIRST_PSN, 4);
 	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 1, old);
+	peer_see_requests(&peer, FIRST_PSN, 4);
 	peer_acknowledge(&peer, FIRST_PSN + 2, AETH_NAK_REMOTE_ACCESS);
 	peer_see_none(&peer, 10000);
 	for (uint32_t i = 0; i < 2; i++)
 		give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + i, new);
 	give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 3, old);
-	peer_see_none(&peer, 10000);
+	peer_see_requests(&peer, FIRST_PSN + 2, 2);
 	for (uint32_t i = 2; i < 4; i++)
 		give(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + i, new);
 	for (uint64_t id = 0; id < 4; id++)

@@ -163,9 +163,7 @@ static void run_create(struct run *run, uint64_t seed)
 		struct node *node = &run->world.nodes[i];
 
 		node->hca->behaviour.drops_out_of_order = run->plan.drops[i];
-		/* What may be of a connection before isn't kept. */
-		run->plan.taps.keeps =
-			run->plan.receives_in_time && !run->plan.drops[i] && !run->plan.reconnects;
+		run->plan.taps.keeps = run->plan.receives_in_time && !run->plan.drops[i];
 		run->taps[i] = tap_create(node, &run->plan.taps);
 	}
 	stress_create(&run->stress, &run->world, &run->plan.stress);

@@ -298,10 +298,10 @@ static void receive_done(struct qp *qp)
 	work = newest(of->taken);
 	if (work)
 		work->done = true;
-	if (work && qp->xrcd)
+	if (work && qp->xrc_domain)
 		DL_DELETE(of->taken, work);
 	work_unlock();
-	if (work && qp->xrcd)
+	if (work && qp->xrc_domain)
 		work_free(work);
 }
 
