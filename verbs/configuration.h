@@ -58,6 +58,7 @@ struct configuration {
 	bool segmentation;
 	bool shared_memory, icrc;
 	bool fork_safe;		/* RDMAV_FORK_SAFE: libibverbs calls ibv_fork_init() itself */
+	bool forks_rsockets;	/* RDMAV_FORK_SAFE=1: librspreload expects servers that fork */
 	const char *sysfs_path; /* without slashes at its end */
 	const char *runtime_directory, *temporary_directory;
 	const char *error;   /* what is wrong with the first value that can't be read, or NULL */

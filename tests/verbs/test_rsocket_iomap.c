@@ -2,6 +2,7 @@
 /*
  * Buffers that the peer writes to directly: the client maps, the server writes.
  */
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -173,16 +174,11 @@ END_TEST
 
 enum { RECEIVES = 16, CROWD = 100 }; /* more messages of mappings than receives of all kinds */
 
-/*
- * A server that makes no calls posts no receives: some of the messages wait for these, and data
- * waits for the messages. Each POLLOUT has to be good for at least one of them.
- */
-START_TEST(unreceived)
+/* The client has more mappings to tell of than the server has receives. */
+static void open_with_crowd(void)
 {
-	struct pollfd polls[2] = {{.events = POLLOUT}, {.events = POLLIN}};
-	int listener, calls = 0;
 	uint16_t port;
-	char byte;
+	int listener;
 
 	close_both();
 	listener = open_listener(&port);
@@ -193,6 +189,19 @@ START_TEST(unreceived)
 	must(rclose(listener) == 0);
 	for (int i = 0; i < CROWD; i++)
 		ck_assert_int_eq(riomap(client, mapped + 8 * i, 8, PROT_WRITE, 0, 8 * i), 8 * i);
+}
+
+/*
+ * A server that makes no calls posts no receives: some of the messages wait for these, and data
+ * waits for the messages. Each POLLOUT has to be good for at least one of them.
+ */
+START_TEST(unreceived)
+{
+	struct pollfd polls[2] = {{.events = POLLOUT}, {.events = POLLIN}};
+	int calls = 0;
+	char byte;
+
+	open_with_crowd();
 	polls[0].fd = client;
 	polls[1].fd = server;
 	do {
@@ -212,6 +221,36 @@ START_TEST(unreceived)
 	ck_assert_uint_eq(riowrite(server, data, 8 * CROWD, 0, 0), 8 * CROWD);
 	be_told();
 	check_filled(mapped, 8 * CROWD, 5);
+}
+END_TEST
+
+static void *shut_down_client(void *unused)
+{
+	must(rshutdown(client, SHUT_WR) == 0);
+	return NULL;
+}
+
+/* The client's end waits behind its mappings, and the server's comes meanwhile: both are told. */
+START_TEST(ends_cross_behind_mappings)
+{
+	struct pollfd poll = {.events = POLLIN};
+	pthread_t thread;
+	ssize_t received;
+	char byte;
+
+	open_with_crowd();
+	must(pthread_create(&thread, NULL, shut_down_client, NULL) == 0);
+	do
+		must(rsend(client, "a", 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0);
+	while (errno != EPIPE);
+	must(rshutdown(server, SHUT_WR) == 0);
+	poll.fd = server;
+	do {
+		must(rpoll(&poll, 1, PATIENCE) == 1);
+		received = rrecv(server, &byte, 1, MSG_DONTWAIT);
+	} while (received < 0 && errno == EAGAIN);
+	ck_assert_int_eq(received, 0);
+	must(pthread_join(thread, NULL) == 0);
 }
 END_TEST
 
@@ -322,9 +361,12 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {
-		written,       offset_of_choice,   several,	many,	  unreceived,
-		told_by_write, acknowledged_since, short_queue, unmapped, refused};
+	const TTest *const all[] = {written,	   offset_of_choice,
+				    several,	   many,
+				    unreceived,	   ends_cross_behind_mappings,
+				    told_by_write, acknowledged_since,
+				    short_queue,   unmapped,
+				    refused};
 
 	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));
 }

@@ -145,6 +145,7 @@ struct rsocket {
 	enum rsocket_state state;
 	bool sends, receives; /* neither side has ended that direction */
 	bool ended;	      /* in good order: what fails from now on is no error */
+	bool end_told;	      /* RSOCKET_SHUTDOWN was posted */
 	bool peer_left;	      /* its queue pair is gone, or will be soon */
 	int error;	      /* why it failed, until SO_ERROR or a call tells it */
 	bool swapped;	      /* the peer has the other byte order */

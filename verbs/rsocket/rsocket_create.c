@@ -75,11 +75,11 @@ static int check_kind(int domain, int type, int protocol)
 	if (kind != SOCK_STREAM && kind != SOCK_DGRAM)
 		return EPROTONOSUPPORT;
 	/*
-	 * With RDMAV_FORK_SAFE librspreload makes a TCP socket, which becomes an rsocket in the
+	 * With RDMAV_FORK_SAFE=1 librspreload makes a TCP socket, which becomes an rsocket in the
 	 * child, of a type without flags only. One with flags has to stay TCP's, as it does with
 	 * librdmacm, which refuses flags: the child would find an rsocket of its parent closed.
 	 */
-	if (kind != type && registry_configuration()->fork_safe)
+	if (kind != type && registry_configuration()->forks_rsockets)
 		return EPROTONOSUPPORT;
 	if (protocol && protocol != (kind == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP))
 		return EPROTONOSUPPORT;

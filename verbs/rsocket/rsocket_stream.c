@@ -353,7 +353,7 @@ static void take_control(struct rsocket *rs, uint32_t what)
 	if (what == RSOCKET_SHUTDOWN)
 		rs->receives = false;
 	/* Two that cross: each side has ended its direction, and didn't know of the other's end. */
-	if (what == RSOCKET_DISCONNECT || (what == RSOCKET_SHUTDOWN && !rs->sends)) {
+	if (what == RSOCKET_DISCONNECT || (what == RSOCKET_SHUTDOWN && rs->end_told)) {
 		rs->ended = true;
 		disconnected(rs, 0);
 	}
@@ -497,5 +497,11 @@ void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives)
 		disconnected(rs, 0);
 	} else if (sent && !rs->sends) {
 		tell_end(rs, RSOCKET_SHUTDOWN);
+		rs->end_told = true;
+		if (rs->receives)
+			return;
+		/* The peer's came while ours waited for its turn. */
+		rs->ended = true;
+		disconnected(rs, 0);
 	}
 }
