@@ -81,9 +81,10 @@ struct udp_group;
 
 struct udp_multicast {
 	pthread_mutex_t lock;
-	struct udp_group *groups; /* uthash, by GID */
-	atomic_uint count;	  /* of groups; read without the lock */
-	int epoll_fd;		  /* their sockets; -1 until there are any */
+	struct udp_group *groups;	  /* uthash, by GID and, of one link's scope, interface */
+	struct udp_group *parents_groups; /* in a forked child, as udp_link.parents_backlog */
+	atomic_uint count;		  /* of groups; read without the lock */
+	int epoll_fd;			  /* their sockets; -1 until there are any */
 	struct descriptor_identity epoll_identity;
 	unsigned int rounds; /* since they were asked; receive()'s */
 };

@@ -73,6 +73,7 @@ void udp_multicast_after_fork_child(struct udp_link *link)
 
 	HASH_ITER (hh, link->multicast.groups, group, next)
 		descriptor_close(group->address.receive_fd, &group->address.receive_identity);
+	link->multicast.parents_groups = link->multicast.groups;
 	link->multicast.groups = NULL;
 	link->multicast.count = 0;
 	descriptor_close(link->multicast.epoll_fd, &link->multicast.epoll_identity);
@@ -235,13 +236,15 @@ static int join_on(struct udp_link *link, const union ibv_gid *gid, const union 
 		   bool everywhere)
 {
 	unsigned int interface = gid_interface(source);
-	const struct group_key key = {*gid, is_of_one_link(gid) ? interface : 0};
-	struct udp_group *group = group_find(link, &key);
-	bool made = !group;
+	struct group_key key = {*gid, is_of_one_link(gid) ? interface : 0};
+	struct udp_group *group;
+	bool made;
 	int error = 0;
 
 	if (!interface)
 		return errno;
+	group = group_find(link, &key);
+	made = !group;
 	if (made)
 		error = open_epoll(&link->multicast);
 	if (made && !error)
@@ -329,8 +332,13 @@ void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid)
 	struct udp_group *group, *next;
 
 	HASH_ITER (hh, link->multicast.groups, group, next) {
+		int error = 0;
+
 		if (group->everywhere && fits(&group->address.gid, gid))
-			join_on(link, &group->address.gid, gid, true);
+			error = join_on(link, &group->address.gid, gid, true);
+		if (error)
+			log_info("a multicast group isn't joined by a new address: %s",
+				 strerror(error));
 	}
 }
 

@@ -30,11 +30,13 @@
 static bool is_local(const union ibv_gid *gid)
 {
 	int fd = sys_socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	/* Only these are bound on an interface, and to find that takes the list of all. */
+	bool scoped = IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid);
 	bool local;
 
 	if (fd < 0)
 		return false;
-	local = udp_bind(fd, gid, gid_interface(gid), 0) == 0;
+	local = udp_bind(fd, gid, scoped ? gid_interface(gid) : 0, 0) == 0;
 	close(fd);
 	return local;
 }

@@ -288,6 +288,8 @@ static bool share_is_alive(struct share *base, uint32_t process, uint32_t comm_i
 {
 	struct roster *roster = ((struct udp_share *)base)->roster;
 
+	if (process == SHARE_ENDED)
+		return false;
 	return !roster || (roster_owner(roster, slot_of_comm_id(comm_id)) == process &&
 			   roster_is_alive(roster, process));
 }

@@ -314,14 +314,21 @@ static void wait_until_others_sleep(void)
  */
 START_TEST(exit_of_a_child)
 {
+	const union ibv_gid group = {.raw = {[10] = 0xff, 0xff, 239, 0, 0, 1}};
+	struct ibv_qp_init_attr init = {.cap = {1, 1, 1, 1}, .qp_type = IBV_QPT_UD};
+	struct ibv_qp *member;
 	int status;
 	pid_t child;
 
 	pair_open(&pair, IBV_QPT_RC, 0);
 	create_others();
+	init.send_cq = init.recv_cq = pair.send_cq;
+	member = ibv_create_qp(pair.pd, &init);
+	must(member);
 	must(post_write(&pair, 1) == 0);
 	must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
 	wait_until_others_sleep();
+	must(ibv_attach_mcast(member, &group, 0) == 0);
 	child = fork();
 	must(child >= 0);
 	if (child == 0) {
@@ -330,6 +337,8 @@ START_TEST(exit_of_a_child)
 	}
 	must(waitpid(child, &status, 0) == child);
 	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	must(ibv_detach_mcast(member, &group, 0) == 0);
+	must(ibv_destroy_qp(member) == 0);
 	destroy_others();
 	pair_close(&pair);
 }

@@ -182,7 +182,7 @@ int main(void)
 	if (!namespace_enter())
 		return SKIPPED;
 	setenv("URXE_NODE", FIRST "," SECOND, 1);
-	tcase_set_timeout(tests, 60);
+	tcase_set_timeout(tests, 200);
 	tcase_add_unchecked_fixture(tests, make_netdevs, NULL);
 	tcase_add_loop_test(tests, attached, 0, 2);
 	tcase_add_loop_test(tests, joined, 0, 4);
