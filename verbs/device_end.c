@@ -13,15 +13,15 @@
 #include "verbs/progress.h"
 
 /*
- * How long the end of a process waits for another thread: for so many pauses of so many ns, which
- * are a tenth of a second. Where that thread waits for a CPU the pauses take longer, too; but not
- * longer than this in all.
+ * How long the end of a process waits for another thread: for so many pauses of so many ns, at
+ * least a tenth of a second. Where that thread waits for a CPU the pauses take longer, too; but
+ * for one device not longer than END_MOST ns in all.
  */
 #define END_PAUSES 1000
-#define END_PAUSE 50000
+#define END_PAUSE 100000
 #define END_MOST 2000000000
 
-/* What is left of it. */
+/* Pauses that are left, and until when. */
 struct end_patience {
 	unsigned int pauses;
 	uint64_t deadline;
@@ -32,7 +32,7 @@ static struct end_patience end_patience(void)
 	return (struct end_patience){END_PAUSES, clock_now() + END_MOST};
 }
 
-/* Returns false when the patience is at its end. */
+/* Returns false when either is used up. */
 static bool end_pause(struct end_patience *patience)
 {
 	if (patience->pauses == 0 || clock_now() > patience->deadline)

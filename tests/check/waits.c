@@ -107,6 +107,28 @@ static void wait_unarmed_beside_forks(void)
 	wait_unarmed_with(fork_and_complete);
 }
 
+static void *take_event(void *unused)
+{
+	wait_for_event();
+	return NULL;
+}
+
+/* The thread that had the event has ended, and didn't arm the queue. */
+static void wait_after_taker(void)
+{
+	pthread_t thread;
+
+	open_in_error();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	post_receive();
+	must(pthread_create(&thread, NULL, take_event, NULL) == 0);
+	must(pthread_join(thread, NULL) == 0);
+	must(pthread_create(&thread, NULL, arm_and_complete, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	rig_close(&rig);
+}
+
 /* Longer than the checker waits before it says anything. */
 #define LONG_ENOUGH 2500000 /* us */
 
@@ -251,6 +273,7 @@ static const struct check_case cases[] = {
 	BAD(WAITS_UNARMED, wait_unarmed,
 	    .said = "of 1 completion queues of the channel none is armed"),
 	BAD(WAITS_UNARMED, wait_unarmed_beside_forks),
+	BAD(WAITS_UNARMED, wait_after_taker),
 	GOOD(WAITS_UNARMED, wait_armed),
 	GOOD(WAITS_UNARMED, wait_before_work),
 	GOOD(WAITS_UNARMED, wait_beside_handler),

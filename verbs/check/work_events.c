@@ -6,6 +6,7 @@
  * The checker's own thread looks, for a wait with a time isn't restarted behind a signal's handler.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
 #include <utlist.h>
@@ -91,6 +92,11 @@ struct waited_for {
 	uint32_t entries;  /* of that one */
 };
 
+static bool is_alive(pid_t thread)
+{
+	return tgkill(getpid(), thread, 0) == 0;
+}
+
 /* With waiters.lock. */
 static bool waits(pid_t thread)
 {
@@ -122,7 +128,7 @@ static void look_at(const struct work_cq *of, struct waited_for *found)
 	work_lock();
 	found->busy |= cq->count || of->sends || of->receives;
 	found->activity += of->polls + of->arms;
-	found->handled |= of->taker && !waits(of->taker);
+	found->handled |= of->taker && is_alive(of->taker) && !waits(of->taker);
 	work_unlock();
 	pthread_spin_unlock(&cq->lock);
 }
