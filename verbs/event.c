@@ -84,7 +84,7 @@ static bool is_of_shared_qp(enum ibv_event_type type, const struct qp *element)
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		return false;
 	default:
-		return element->type->xrcd;
+		return element->xrc_domain;
 	}
 }
 

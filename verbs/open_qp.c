@@ -76,7 +76,7 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	struct opened_qp *opened;
 	bool alive;
 
-	if (!qp->type->xrcd)
+	if (!qp->xrc_domain)
 		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is of type %s", qp->number,
 			      qp_type_text(qp->type->ibv));
 	if (qp->xrc_domain != to_xrcd(attr->xrcd)->domain)

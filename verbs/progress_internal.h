@@ -32,10 +32,9 @@ struct progress_client {
 	_Atomic uint64_t last_poll;
 	_Atomic unsigned int polls; /* since a pause of its polls, up to PROGRESS_POLLS_BELIEVED */
 	_Atomic bool app_polling;
-	_Atomic uint64_t
-		neglected_until; /* the application polls, but packets had to wait: progress.c */
-	_Atomic bool app_waits;	 /* progress_app_waits() was called */
-	_Atomic int waits_on;	 /* the CPU where it last did, or CPU_NONE */
+	_Atomic uint64_t neglected_until; /* packets had to wait although it polls: progress.c */
+	_Atomic bool app_waits;		  /* progress_app_waits() was called */
+	_Atomic int waits_on;		  /* the CPU where it last did, or CPU_NONE */
 	/*
 	 * progress_awaits(): how many more times it is to return false, and how many those were the
 	 * last time. Any thread's.

@@ -286,16 +286,17 @@ int urxe_destroy_qp(struct ibv_qp *ibv)
 	error = qp_check_unused(qp);
 	if (error)
 		return error; /* before anything has happened */
-	if (qp->type->xrcd && !qp_close_handle(ibv))
+	if (qp->xrc_domain && !qp_close_handle(ibv))
 		return 0;
 	extra = qp_extra_of(qp);
 	pd = qp->ibv.pd;
 	/* In RESET it takes no packets, and so raises no more events. */
 	qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
-	event_drop(&qp->hca->events, qp);
-	if (!opened) /* that handle's have been withdrawn, and the first one's long ago */
-		event_withdraw(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond,
-			       &extra->async_events, &ibv->events_completed);
+	if (opened) /* its events have been withdrawn, and those of the first handle before */
+		event_drop(&qp->hca->events, qp);
+	else
+		event_drain(to_context(ibv->context), qp, &ibv->mutex, &ibv->cond,
+			    &extra->async_events, &ibv->events_completed);
 	error = qp_destroy(qp);
 	if (error)
 		return error;

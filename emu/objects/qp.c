@@ -408,7 +408,7 @@ void qp_push(struct qp *qp, struct cq *cq, const struct completion *completion)
 void qp_flush_receives(struct qp *qp)
 {
 	responder_flush(qp);
-	if (!qp->srq && !qp->type->xrcd)
+	if (!qp->srq && !qp->xrc_domain)
 		return;
 	explain_qp_event(qp, CAUSE_LAST_WQE_REACHED, "it is in ERR");
 	event_raise(&qp->hca->events, IBV_EVENT_QP_LAST_WQE_REACHED, qp);

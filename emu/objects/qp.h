@@ -158,10 +158,9 @@ static inline unsigned int qp_abilities(const struct qp *qp)
  */
 static inline bool qp_may_be_stale(const struct qp *qp, uint32_t psn, uint32_t former)
 {
-	if (qp->now >= qp->former.until || qp->former.several)
-		return qp->now < qp->former.until;
-	return abs(psn_distance(psn, former)) < REORDER_PSNS &&
-	       gid_equal(&qp->former.peer, &qp->path.destination);
+	return qp->now < qp->former.until &&
+	       (qp->former.several || (abs(psn_distance(psn, former)) < REORDER_PSNS &&
+				       gid_equal(&qp->former.peer, &qp->path.destination)));
 }
 
 /* --- for the core itself ---------------------------------------------------- */

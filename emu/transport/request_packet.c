@@ -46,7 +46,7 @@ static void fill_headers(struct qp *qp, const struct send_wqe *wqe, uint8_t opco
 	if (op->ieth)
 		*(struct ieth *)(headers + op->ieth) =
 			(struct ieth){.rkey = htobe32(wqe->invalidate_rkey)};
-	request_packet_fill_write(wqe, op, headers, remote_addr, length);
+	request_packet_fill_reth(wqe, op, headers, remote_addr, length);
 	packet->headers_length = op->headers_length;
 }
 

@@ -34,8 +34,8 @@ static inline bool request_packet_is_solicited(const struct send_wqe *wqe, const
 }
 
 /* The RETH and ImmDt of a packet with @op, as far as it has them, for @length bytes at @va. */
-static inline void request_packet_fill_write(const struct send_wqe *wqe, const struct opcode *op,
-					     uint8_t *headers, uint64_t va, uint32_t length)
+static inline void request_packet_fill_reth(const struct send_wqe *wqe, const struct opcode *op,
+					    uint8_t *headers, uint64_t va, uint32_t length)
 {
 	if (op->reth)
 		*(struct reth *)(headers + op->reth) = (struct reth){

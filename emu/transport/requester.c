@@ -387,7 +387,7 @@ static inline void fill_single_packet(const struct qp *qp, const struct send_wqe
 
 	bth_fill((struct bth *)headers, opcode, qp->migration.bth_flags | solicited,
 		 qp->attr.dest_qp_num, qp->requester.psn | BTH_ACK_REQUEST);
-	request_packet_fill_write(wqe, op, headers, wqe->remote_addr, wqe->length);
+	request_packet_fill_reth(wqe, op, headers, wqe->remote_addr, wqe->length);
 	packet->headers_length = op->headers_length;
 }
 
