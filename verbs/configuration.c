@@ -260,7 +260,7 @@ void configuration_read(struct configuration *configuration)
 		.faults = copy("URXE_FAULTS", &error),
 		.stat = copy("URXE_STAT", &error),
 		.fork_safe = variable("RDMAV_FORK_SAFE") || variable("IBV_FORK_SAFE"),
-		.forks_rsockets = variable("RDMAV_FORK_SAFE") && atoi(variable("RDMAV_FORK_SAFE")),
+		.forks_rsockets = atoi(variable("RDMAV_FORK_SAFE") ?: "0"),
 		.calls = copy("URXE_CALLS", &error),
 		.sysfs_path = copy_path("SYSFS_PATH", &error),
 		.runtime_directory = copy("XDG_RUNTIME_DIR", &error),

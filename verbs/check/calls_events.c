@@ -4,12 +4,6 @@
 #include "verbs/check/work.h"
 #include "verbs/event.h"
 
-static void event_taken(struct ibv_cq *cq)
-{
-	check_event_taken(cq, true);
-	work_event_taken(to_cq(cq));
-}
-
 int checked_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	int result;
@@ -19,8 +13,10 @@ int checked_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, v
 	if (!CHECK_USES("ibv_get_cq_event()", {OBJECT_CHANNEL, channel}))
 		return MINUS_ONE;
 	result = urxe_get_cq_event(channel, cq, cq_context);
-	if (result == 0)
-		event_taken(*cq);
+	if (result == 0) {
+		check_event_taken(*cq, true);
+		work_event_taken(to_cq(*cq));
+	}
 	return result;
 }
 

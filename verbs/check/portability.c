@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "emu/capacity.h"
+#include "emu/objects/mr.h"
 #include "net/newer_verbs.h"
 #include "verbs/check/cards.h"
 #include "verbs/check/report.h"
@@ -361,16 +362,22 @@ int compared_rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_m
 static void compare_request(const char *call, const struct ibv_send_wr *wr)
 {
 	bool reads = wr->opcode == IBV_WR_RDMA_READ;
-	uint64_t length = 0;
 
-	for (int i = 0; i < wr->num_sge; i++)
-		length += wr->sg_list[i].length;
-	COMPARE(call, {ASK_READ_SGE, reads ? wr->num_sge : 0}, {ASK_MESSAGE, length},
+	COMPARE(call, {ASK_READ_SGE, reads ? wr->num_sge : 0},
+		{ASK_MESSAGE, sge_total(wr->sg_list, wr->num_sge)},
 		{ASK_ATOMICS, wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
 				      wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD},
 		{ASK_FLUSH, wr->opcode == WR_FLUSH ? DEVICE_FLUSH_GLOBAL : 0},
 		{ASK_WRITE_ATOMIC, wr->opcode == IBV_WR_ATOMIC_WRITE ? DEVICE_ATOMIC_WRITE : 0},
 		{ASK_INVALIDATE, wr->opcode == IBV_WR_SEND_WITH_INV});
+}
+
+/* Those before @end, which were posted. */
+static void compare_requests(const char *call, const struct ibv_send_wr *wr,
+			     const struct ibv_send_wr *end)
+{
+	for (; cards.count && wr != end; wr = wr->next)
+		compare_request(call, wr);
 }
 
 int compared_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -380,8 +387,7 @@ int compared_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_sen
 
 	if (error)
 		TELL_BAD(bad, end);
-	for (; cards.count && wr != end; wr = wr->next)
-		compare_request("ibv_post_send()", wr);
+	compare_requests("ibv_post_send()", wr, end);
 	return error;
 }
 
@@ -390,7 +396,6 @@ int compared_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_se
 {
 	int error = post_requests(qp, wr, bad, true);
 
-	for (; cards.count && !error && wr; wr = wr->next)
-		compare_request("ibv_wr_complete()", wr);
+	compare_requests("ibv_wr_complete()", wr, error ? wr : NULL);
 	return error;
 }

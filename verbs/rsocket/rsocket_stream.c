@@ -322,6 +322,12 @@ static void disconnected(struct rsocket *rs, int error)
 		rs->error = error;
 }
 
+static void end_in_order(struct rsocket *rs)
+{
+	rs->ended = true;
+	disconnected(rs, 0);
+}
+
 /*
  * The peer has more receives and, if it has written some bytes, a new entry in our list. It writes
  * them in turn; of the others it may be writing one at this moment.
@@ -353,10 +359,8 @@ static void take_control(struct rsocket *rs, uint32_t what)
 	if (what == RSOCKET_SHUTDOWN)
 		rs->receives = false;
 	/* Two that cross: each side has ended its direction, and didn't know of the other's end. */
-	if (what == RSOCKET_DISCONNECT || (what == RSOCKET_SHUTDOWN && rs->end_told)) {
-		rs->ended = true;
-		disconnected(rs, 0);
-	}
+	if (what == RSOCKET_DISCONNECT || (what == RSOCKET_SHUTDOWN && rs->end_told))
+		end_in_order(rs);
 }
 
 /* @length bytes have come, more than we have room for only from a peer that breaks the protocol. */
@@ -493,15 +497,11 @@ void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives)
 		rs->receives = false;
 	if (open && !rs->sends && !rs->receives) {
 		tell_end(rs, RSOCKET_DISCONNECT);
-		rs->ended = true;
-		disconnected(rs, 0);
+		end_in_order(rs);
 	} else if (sent && !rs->sends) {
 		tell_end(rs, RSOCKET_SHUTDOWN);
 		rs->end_told = true;
-		if (rs->receives)
-			return;
-		/* The peer's came while ours waited for its turn. */
-		rs->ended = true;
-		disconnected(rs, 0);
+		if (!rs->receives) /* the peer's came while ours waited for its turn */
+			end_in_order(rs);
 	}
 }
