@@ -231,20 +231,15 @@ static bool is_of_one_link(const union ibv_gid *gid)
 	return IN6_IS_ADDR_MC_NODELOCAL(address) || IN6_IS_ADDR_MC_LINKLOCAL(address);
 }
 
-/* Join on the interface of @source; @everywhere: on those of addresses that come later, too. */
-static int join_on(struct udp_link *link, const union ibv_gid *gid, const union ibv_gid *source,
+/* @everywhere: also on the interfaces of addresses that come later. */
+static int join_on(struct udp_link *link, const union ibv_gid *gid, unsigned int interface,
 		   bool everywhere)
 {
-	unsigned int interface = gid_interface(source);
-	struct group_key key = {*gid, is_of_one_link(gid) ? interface : 0};
-	struct udp_group *group;
-	bool made;
+	const struct group_key key = {*gid, is_of_one_link(gid) ? interface : 0};
+	struct udp_group *group = group_find(link, &key);
+	bool made = !group;
 	int error = 0;
 
-	if (!interface)
-		return errno;
-	group = group_find(link, &key);
-	made = !group;
 	if (made)
 		error = open_epoll(&link->multicast);
 	if (made && !error)
@@ -261,6 +256,15 @@ static int join_on(struct udp_link *link, const union ibv_gid *gid, const union 
 	return error;
 }
 
+/* Where @source is. */
+static int join_at(struct udp_link *link, const union ibv_gid *gid, const union ibv_gid *source,
+		   bool everywhere)
+{
+	unsigned int interface = gid_interface(source);
+
+	return interface ? join_on(link, gid, interface, everywhere) : errno;
+}
+
 /* One interface is enough: a device that is down now, or can't do multicast, is left out. */
 static int join_everywhere(struct udp_link *link, const union ibv_gid *gid)
 {
@@ -273,7 +277,7 @@ static int join_everywhere(struct udp_link *link, const union ibv_gid *gid)
 
 		if (!fits(gid, source))
 			continue;
-		error = join_on(link, gid, source, true);
+		error = join_at(link, gid, source, true);
 		joined |= !error;
 		last = error ? error : last;
 	}
@@ -284,7 +288,7 @@ static int join_locked(struct udp_link *link, const union ibv_gid *gid, const un
 {
 	if (!source)
 		return join_everywhere(link, gid);
-	return fits(gid, source) ? join_on(link, gid, source, false) : ENODEV;
+	return fits(gid, source) ? join_at(link, gid, source, false) : ENODEV;
 }
 
 int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source)
@@ -329,13 +333,16 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 
 void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid)
 {
+	unsigned int interface = link->multicast.groups ? gid_interface(gid) : 0;
+	const int absent = errno;
 	struct udp_group *group, *next;
 
 	HASH_ITER (hh, link->multicast.groups, group, next) {
-		int error = 0;
+		int error;
 
-		if (group->everywhere && fits(&group->address.gid, gid))
-			error = join_on(link, &group->address.gid, gid, true);
+		if (!group->everywhere || !fits(&group->address.gid, gid))
+			continue;
+		error = interface ? join_on(link, &group->address.gid, interface, true) : absent;
 		if (error)
 			log_info("a multicast group isn't joined by a new address: %s",
 				 strerror(error));
