@@ -107,7 +107,7 @@ static void wait_unarmed_beside_forks(void)
 	wait_unarmed_with(fork_and_complete);
 }
 
-static void *take_event(void *unused)
+static void *wait_for_next(void *unused)
 {
 	wait_for_event();
 	return NULL;
@@ -121,7 +121,7 @@ static void wait_after_taker(void)
 	open_in_error();
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
 	post_receive();
-	must(pthread_create(&thread, NULL, take_event, NULL) == 0);
+	must(pthread_create(&thread, NULL, wait_for_next, NULL) == 0);
 	must(pthread_join(thread, NULL) == 0);
 	must(pthread_create(&thread, NULL, arm_and_complete, NULL) == 0);
 	wait_for_event();
@@ -198,12 +198,6 @@ static void wait_before_work(void)
 	must(pthread_join(thread, NULL) == 0);
 	must(poll_all() == 1);
 	rig_close(&rig);
-}
-
-static void *wait_for_next(void *unused)
-{
-	wait_for_event();
-	return NULL;
 }
 
 /* This thread has got an event, and polls now and then for what comes; then it arms. */

@@ -314,6 +314,12 @@ static void share_with_dead(unsigned int which)
 	t.peer.node->link->ops = &ops;
 }
 
+static void unshare_with_dead(void)
+{
+	t.peer.node->link->ops = t.peer.link->ops;
+	t.peer.node->link->share = NULL;
+}
+
 START_TEST(test_rep_of_the_dead)
 {
 	share_with_dead(_i);
@@ -321,8 +327,7 @@ START_TEST(test_rep_of_the_dead)
 	ck_assert_uint_eq(sharing.recorded, !unread[_i].ended);
 	await_event();
 	cm_peer_event(&t, unread[_i].ended ? CM_EVENT_DREQ_RECEIVED : -1);
-	t.peer.node->link->ops = t.peer.link->ops;
-	t.peer.node->link->share = NULL;
+	unshare_with_dead();
 }
 END_TEST
 
@@ -332,8 +337,7 @@ START_TEST(test_req_of_the_dead)
 	cm_peer_passive(&t, CM_STATE_REQ_RECEIVED);
 	await_event();
 	cm_peer_event(&t, unread[_i].ended ? CM_EVENT_REJ_RECEIVED : -1);
-	t.peer.node->link->ops = t.peer.link->ops;
-	t.peer.node->link->share = NULL;
+	unshare_with_dead();
 }
 END_TEST
 
