@@ -148,9 +148,9 @@
  * The least before anything is sent twice where nothing was lost for a while: there a missing
  * answer is that of a busy machine, which gives the CPU to others for some time slices.
  */
-#define REPEAT_TIMEOUT_LEAST UINT64_C(10000000)
+#define RETRANSMIT_TIMEOUT_LEAST UINT64_C(10000000)
 /* The same as long as no round trip was measured: that of another continent. */
-#define REPEAT_TIMEOUT_INITIAL UINT64_C(200000000)
+#define RETRANSMIT_TIMEOUT_INITIAL UINT64_C(200000000)
 /*
  * Probes in a row: each waits twice as long as the one before, then what is missing is left to the
  * ACK timeout. The first PROBE_NEXT_COUNT of them send new packets, if there are any.
@@ -158,10 +158,10 @@
 #define PROBE_COUNT 4
 #define PROBE_NEXT_COUNT 2
 /*
- * Where packets are likely to be lost, so many of the probes repeat the oldest packet while sending
- * goes on.
+ * Where packets are likely to be lost, so many of the probes retransmit the oldest packet while
+ * sending goes on.
  */
-#define REPEAT_EARLY_COUNT 3
+#define RETRANSMIT_EARLY_COUNT 3
 /*
  * How soon to look again whether all has been read that had arrived when the ACK timeout expired,
  * and for how long, ns: a process that always has more to read than it can is none to wait for.
@@ -171,12 +171,12 @@
 /* More old packets than this that come again behind a lost one: the requester goes back N. */
 #define GO_BACK_N_SEEN 32
 /*
- * Gaps of a peer that drops what is behind them, until one of them is repeated alone to see whether
- * it does: two runs of losses look the same.
+ * Gaps of a peer that drops what is behind them, until one of them is retransmitted alone to see
+ * whether it does: two runs of losses look the same.
  */
-#define DROPS_UNTIL_REPEAT 32
+#define DROPS_UNTIL_RETRANSMIT 32
 /* Packets in a row that a peer which keeps what is behind a gap may have lost. */
-#define REPEAT_RUN 3
+#define RETRANSMIT_RUN 3
 /* Some round trips, of which one will have been as short as the path allows. */
 #define RTT_RECENT 3
 /* How long the longest round trip is remembered: stalls on a busy machine are rarer than this. */

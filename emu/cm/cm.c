@@ -16,8 +16,7 @@
 #include "net/random.h"
 #include "net/share/share.h"
 
-/* A DREQ or DREP of a process that ends is sent so many times more: nothing is left to repeat it.
- */
+/* A DREQ or DREP is sent so many times more when its process ends: nothing will retransmit it. */
 #define FLUSH_COPIES 2
 
 int cm_create(struct hca *hca, const struct cm_sink *sink, uint64_t seed, struct cm **result)
@@ -195,7 +194,7 @@ int cm_set_private(struct cm_message *message, const void *data, uint8_t length)
 	return 0;
 }
 
-void cm_repeat(struct cm_id *id, uint64_t now)
+void cm_retransmit(struct cm_id *id, uint64_t now)
 {
 	gsi_send(id->cm->hca, &id->path, id->mad, now);
 }
@@ -205,7 +204,7 @@ void cm_post(struct cm_id *id, const struct cm_message *message, uint64_t now)
 	log_debug("cm %08x: send %s", id->local_id, cm_attribute_name(message->attribute));
 	id->transaction = message->transaction;
 	cm_message_encode(message, id->mad);
-	cm_repeat(id, now);
+	cm_retransmit(id, now);
 }
 
 void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_t now)
@@ -334,7 +333,7 @@ void cm_flush_on_exit(struct cm *cm, uint64_t now)
 			endings[id->state](id, now);
 		for (unsigned int i = 0; i < FLUSH_COPIES; i++) {
 			if (ends_connection(id))
-				cm_repeat(id, now);
+				cm_retransmit(id, now);
 		}
 	}
 	pthread_mutex_unlock(&cm->lock);

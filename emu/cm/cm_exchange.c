@@ -157,7 +157,7 @@ static int send_rtu(struct cm_id *id, uint64_t now)
 	return 0;
 }
 
-void cm_repeat_rtu(struct cm_id *id, uint64_t transaction, uint64_t now)
+void cm_retransmit_rtu(struct cm_id *id, uint64_t transaction, uint64_t now)
 {
 	struct cm_message rtu;
 	uint8_t mad[MAD_LENGTH];
@@ -238,7 +238,7 @@ int cm_disconnect(struct cm_id *id, uint64_t now)
 	return 0;
 }
 
-void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now)
+void cm_retransmit_drep(struct cm_id *id, uint64_t transaction, uint64_t now)
 {
 	struct cm_message drep;
 
@@ -251,7 +251,7 @@ int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 {
 	if (!cm_may_send(id, CM_DREP))
 		return EINVAL;
-	cm_repeat_drep(id, id->transaction, now);
+	cm_retransmit_drep(id, id->transaction, now);
 	cm_enter_timewait(id, now);
 	return 0;
 }

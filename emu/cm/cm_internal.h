@@ -97,7 +97,7 @@ void cm_post(struct cm_id *id, const struct cm_message *message, uint64_t now);
 /* The same, again and again until something answers. */
 void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_t now);
 /* Send what was sent last once more. */
-void cm_repeat(struct cm_id *id, uint64_t now);
+void cm_retransmit(struct cm_id *id, uint64_t now);
 
 /* Answer @frame without an id. */
 void cm_answer(struct cm *cm, const struct link_frame *frame, const struct cm_message *message,
@@ -118,9 +118,9 @@ int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *privat
 int cm_disconnect(struct cm_id *id, uint64_t now);
 int cm_confirm_disconnect(struct cm_id *id, uint64_t now);
 /* DREP without moving the state. */
-void cm_repeat_drep(struct cm_id *id, uint64_t transaction, uint64_t now);
+void cm_retransmit_drep(struct cm_id *id, uint64_t transaction, uint64_t now);
 /* RTU once more, whatever was sent since. */
-void cm_repeat_rtu(struct cm_id *id, uint64_t transaction, uint64_t now);
+void cm_retransmit_rtu(struct cm_id *id, uint64_t transaction, uint64_t now);
 
 /* --- cm_alternate.c ------------------------------------------------------------------- */
 

@@ -4,7 +4,7 @@
  * other means to connect, and listens next, is right on hardware, where
  * connecting takes a while; here a request takes microseconds. So a request
  * without a listener is kept for a moment, and refused only then; and one that
- * a peer refuses right away is repeated for as long.
+ * a peer refuses right away is retransmitted for as long.
  */
 #include "emu/cm/cm_internal.h"
 

@@ -2,7 +2,7 @@
 /*
  * What the peer sends: which id a message is for, and the state machine of
  * connections as a table of states and messages. What the table lacks is
- * dropped: duplicates, mostly, whose answer is repeated by a timer.
+ * dropped: duplicates, mostly, whose answer is retransmitted by a timer.
  */
 #include <stdio.h>
 
@@ -224,7 +224,7 @@ static void ask_for_time(struct cm_id *id, const struct cm_message *message,
 static void req_duplicate(struct cm_id *id, const struct cm_message *req,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_repeat(id, now);
+	cm_retransmit(id, now);
 }
 
 static void req_too_late(struct cm_id *id, const struct cm_message *req,
@@ -310,7 +310,7 @@ static void rep_received(struct cm_id *id, const struct cm_message *rep,
 static void rep_duplicate(struct cm_id *id, const struct cm_message *rep,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_repeat(id, now);
+	cm_retransmit(id, now);
 }
 
 /* The RTU was lost. */
@@ -318,7 +318,7 @@ static void rep_unconfirmed(struct cm_id *id, const struct cm_message *rep,
 			    const struct link_frame *frame, uint64_t now)
 {
 	if (!id->passive)
-		cm_repeat_rtu(id, rep->transaction, now);
+		cm_retransmit_rtu(id, rep->transaction, now);
 }
 
 static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
@@ -382,7 +382,7 @@ static void dreq_duplicate(struct cm_id *id, const struct cm_message *dreq,
 			   const struct link_frame *frame, uint64_t now)
 {
 	if (dreq->qpn == id->terms.local_qpn)
-		cm_repeat_drep(id, dreq->transaction, now);
+		cm_retransmit_drep(id, dreq->transaction, now);
 }
 
 static void drep_received(struct cm_id *id, const struct cm_message *drep,

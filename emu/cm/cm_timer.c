@@ -96,13 +96,13 @@ void cm_give_up(struct cm_id *id, uint64_t now)
 }
 
 /* A server that isn't started yet refuses nothing, and its client waits for a minute. */
-static void repeat(struct cm_id *id, uint64_t now)
+static void retransmit(struct cm_id *id, uint64_t now)
 {
 	bool first = id->retries_left == id->max_retries;
 
 	id->retries_left--;
 	cm_set_deadline(id, now + id->interval);
-	cm_repeat(id, now);
+	cm_retransmit(id, now);
 	if (first && id->state == CM_STATE_REQ_SENT)
 		cm_tell_no_process(id, "REQ");
 	else if (first && id->state == CM_STATE_SIDR_REQ_SENT)
@@ -114,7 +114,7 @@ static void run_id(struct cm_id *id, uint64_t now)
 	if (id->deadline > now) {
 		cm_set_deadline(id, id->deadline);
 	} else if (id->state != CM_STATE_TIMEWAIT && id->retries_left > 0) {
-		repeat(id, now);
+		retransmit(id, now);
 	} else {
 		id->deadline = TIME_NEVER;
 		if (unanswered[id->state])

@@ -10,7 +10,7 @@
 /* The retries were for packets that the peer says it misses, or that answers were passed over. */
 static bool was_answered(const struct qp *qp)
 {
-	return qp->recovery.state == RECOVERY_SENDING || qp->recovery.state == RECOVERY_REPEATING;
+	return qp->recovery.state == RECOVERY_SENDING || qp->recovery.state == RECOVERY_RETRANSMIT;
 }
 
 static struct link_peer describe_peer(const struct qp *qp)

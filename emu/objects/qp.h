@@ -127,7 +127,7 @@ int qp_destroy(struct qp *qp);
 /*
  * Send the responses and acknowledgements that are pending, before the QP is reset:
  * the application has seen completions of messages that the peer would otherwise
- * repeat in vain (a NIC acknowledges before it completes).
+ * retransmit in vain (a NIC acknowledges before it completes).
  */
 void qp_drain(struct qp *qp, uint64_t now);
 

@@ -22,7 +22,7 @@ static struct destination *destination_create(struct hca *hca, const union ibv_g
 	}
 	destination->hca = hca;
 	destination->probe_timeout = PROBE_TIMEOUT_INITIAL;
-	destination->repeat_least = REPEAT_TIMEOUT_INITIAL;
+	destination->retransmit_least = RETRANSMIT_TIMEOUT_INITIAL;
 	cwnd_init(&destination->cwnd, &cwnd_cubic);
 	spin_init(&destination->lock);
 	return destination;
@@ -123,7 +123,7 @@ static void update_loss_interval(struct destination *destination, uint64_t now)
 static void update_timeouts(struct destination *destination, uint64_t now)
 {
 	const struct rtt *rtt = &destination->rtt;
-	uint64_t repeat_least = PROBE_TIMEOUT_LEAST, timeout;
+	uint64_t retransmit_least = PROBE_TIMEOUT_LEAST, timeout;
 
 	/*
 	 * The timeout allows for the longest stall of the last seconds. Where packets get lost it
@@ -131,15 +131,16 @@ static void update_timeouts(struct destination *destination, uint64_t now)
 	 */
 	if (!destination_lossy(destination, now)) {
 		timeout = rtt_probe_timeout(rtt, PROBE_TIMEOUT_LEAST);
-		repeat_least = REPEAT_TIMEOUT_LEAST;
+		retransmit_least = RETRANSMIT_TIMEOUT_LEAST;
 	} else if (!destination_very_lossy(destination, now)) {
 		timeout = rtt_timeout(rtt, PROBE_TIMEOUT_LEAST);
 	} else {
 		timeout = rtt_typical_timeout(rtt, PROBE_TIMEOUT_VERY_LOSSY);
-		repeat_least = PROBE_TIMEOUT_VERY_LOSSY;
+		retransmit_least = PROBE_TIMEOUT_VERY_LOSSY;
 	}
 	atomic_store_explicit(&destination->probe_timeout, timeout, memory_order_relaxed);
-	atomic_store_explicit(&destination->repeat_least, repeat_least, memory_order_relaxed);
+	atomic_store_explicit(&destination->retransmit_least, retransmit_least,
+			      memory_order_relaxed);
 }
 
 /* With destination.lock. */
@@ -269,7 +270,7 @@ bool destination_on_gap(struct destination *destination)
 
 	spin_lock(&destination->lock);
 	alone = destination->behind_gap != BEHIND_GAP_DROPPED ||
-		destination->drops++ % DROPS_UNTIL_REPEAT == DROPS_UNTIL_REPEAT - 1;
+		destination->drops++ % DROPS_UNTIL_RETRANSMIT == DROPS_UNTIL_RETRANSMIT - 1;
 	pthread_spin_unlock(&destination->lock);
 	return alone;
 }

@@ -26,7 +26,7 @@ struct hca;
 
 /*
  * What a responder there does with packets that come behind a gap, as far as its answers to a
- * repetition have shown. IBA lets it drop them (9.7.5.2.3); it needn't.
+ * retransmission have shown. IBA lets it drop them (9.7.5.2.3); it needn't.
  */
 enum behind_gap {
 	BEHIND_GAP_UNKNOWN,
@@ -41,9 +41,9 @@ struct destination {
 	uint32_t users; /* connected QPs; under hca->destinations_lock */
 	struct hca *hca;
 	/* ns; written under the lock, read without it */
-	_Atomic uint64_t probe_timeout;	 /* RTT and variation */
-	_Atomic uint64_t repeat_least;	 /* the least, before anything is sent twice */
-	_Atomic uint64_t repair_timeout; /* the same of what a NAK asked for; 0: not measured */
+	_Atomic uint64_t probe_timeout;	   /* RTT and variation */
+	_Atomic uint64_t retransmit_least; /* the least, before anything is sent twice */
+	_Atomic uint64_t repair_timeout;   /* the same of what a NAK asked for; 0: not measured */
 	/* What an answer took that came after an ACK timeout, if none was measured; 0: none did. */
 	_Atomic uint64_t late_answer;
 	_Atomic uint64_t acked_at;	/* when something arrived last */
@@ -55,7 +55,7 @@ struct destination {
 	uint64_t acked_since_loss; /* bytes */
 	enum behind_gap behind_gap;
 	uint32_t drops;		/* gaps since the peer was found to drop */
-	struct rtt rtt, repair; /* @repair: from a repetition to its answer */
+	struct rtt rtt, repair; /* @repair: from a retransmission to its answer */
 	struct cwnd cwnd;
 	struct pacer pacer;
 	struct arbiter arbiter;
@@ -123,12 +123,12 @@ void destination_spurious(struct destination *destination, uint32_t reduction);
 
 /*
  * A packet is missing: whether it is to be sent again alone. Not if the peer drops what is behind
- * it; but with each DROPS_UNTIL_REPEAT-th gap it is found out anew whether it does.
+ * it; but with each DROPS_UNTIL_RETRANSMIT-th gap it is found out anew whether it does.
  */
 bool destination_on_gap(struct destination *destination);
 /* Whether a peer that misses the next one, too, has lost it rather than dropped it. */
 bool destination_keeps(struct destination *destination);
-/* A repetition was answered: what was behind it had been kept there, or not. */
+/* A retransmission was answered: what was behind it had been kept there, or not. */
 void destination_note_kept(struct destination *destination);
 void destination_note_dropped(struct destination *destination);
 

@@ -6,7 +6,7 @@
 #include "emu/transport/responder_internal.h"
 
 /* Of an atomic, a FLUSH or an ATOMIC WRITE: they aren't executed again. */
-static void repeat_single(struct qp *qp, struct responder_resource *resource,
+static void answer_single(struct qp *qp, struct responder_resource *resource,
 			  const struct packet *packet)
 {
 	if (resource->opcode == (packet->opcode & WIRE_OPERATION_MASK))
@@ -14,7 +14,7 @@ static void repeat_single(struct qp *qp, struct responder_resource *resource,
 }
 
 /* The answer from packet @index on, if @packet asks for all or the rest of it, IBA 9.7.5.1.3. */
-static void repeat_read(struct qp *qp, struct responder_resource *resource, uint32_t index,
+static void answer_read(struct qp *qp, struct responder_resource *resource, uint32_t index,
 			const struct packet *packet)
 {
 	const struct reth *reth = packet_reth(packet);
@@ -34,7 +34,7 @@ static void repeat_read(struct qp *qp, struct responder_resource *resource, uint
 	response_answer_again(qp, resource, (struct response_range){index, index + packets});
 }
 
-static void repeat_answer(struct qp *qp, const struct packet *packet)
+static void answer_duplicate(struct qp *qp, const struct packet *packet)
 {
 	uint32_t index;
 	struct responder_resource *resource =
@@ -43,9 +43,9 @@ static void repeat_answer(struct qp *qp, const struct packet *packet)
 	if (!resource)
 		return;
 	if (packet->op->flags & OPCODE_READ)
-		repeat_read(qp, resource, index, packet);
+		answer_read(qp, resource, index, packet);
 	else
-		repeat_single(qp, resource, packet);
+		answer_single(qp, resource, packet);
 }
 
 void duplicate_receive(struct qp *qp, const struct packet *packet)
@@ -53,7 +53,7 @@ void duplicate_receive(struct qp *qp, const struct packet *packet)
 	COUNT(qp->hca, duplicate_request, 1);
 	qp->shown->done.losses.duplicates++;
 	if (packet->op->flags & RD_ATOMIC)
-		repeat_answer(qp, packet);
+		answer_duplicate(qp, packet);
 	else
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED,
 				      psn_add(qp->responder.expected_psn, -1));

@@ -249,7 +249,7 @@ uint32_t missing_run(const struct qp *qp)
 		       : 0;
 }
 
-void missing_repeat(struct missing *missing, bool whole)
+void missing_ask_all(struct missing *missing, bool whole)
 {
 	missing->again = true;
 	missing->whole = whole;

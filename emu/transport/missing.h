@@ -85,7 +85,7 @@ bool missing_oldest_is_due(const struct qp *qp);
 /* How many in a row are, of the first that were never asked for. */
 uint32_t missing_run(const struct qp *qp);
 /* Ask for all of them again. @whole: and don't rely on what was kept. */
-void missing_repeat(struct missing *missing, bool whole);
+void missing_ask_all(struct missing *missing, bool whole);
 
 /* --- called by the requester ---------------------------------------------------------------- */
 

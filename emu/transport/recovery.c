@@ -53,7 +53,7 @@ bool recovery_may_send(const struct qp *qp)
 {
 	switch (qp->recovery.state) {
 	case RECOVERY_SENDING:
-	case RECOVERY_REPEATING:
+	case RECOVERY_RETRANSMIT:
 		return true;
 	case RECOVERY_NEXT_PROBE:
 		return !qp->recovery.probes_only || qp->recovery.probe_wanted;
@@ -73,7 +73,7 @@ uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count, uint64_t no
 
 uint64_t recovery_take_probe(struct qp *qp, uint64_t cost)
 {
-	if (!recovery_repeats(qp->recovery.state))
+	if (!recovery_retransmits_one(qp->recovery.state))
 		destination_sent(qp->recovery.destination, cost);
 	return cost;
 }
@@ -91,32 +91,32 @@ void recovery_end_run(struct qp *qp, uint64_t unused)
 }
 
 /* What lies before @end was sent once more. */
-static void note_again(struct qp *qp, uint32_t end)
+static void note_retransmitted(struct qp *qp, uint32_t end)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	/* Karn's rule: an answer may be the repetition's, which came long after what is timed. */
+	/* Karn's rule: it may be the retransmission that is answered, long after what is timed. */
 	recovery->timing = false;
-	if (psn_distance(end, recovery->again_end) > 0)
-		recovery->again_end = end;
+	if (psn_distance(end, recovery->retransmitted_end) > 0)
+		recovery->retransmitted_end = end;
 }
 
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (!recovery_repeats(recovery->state))
+	if (!recovery_retransmits_one(recovery->state))
 		recovery->member.in_flight += cost;
 	/* The next packet may have come a while after it was wanted: give it its time. */
 	if (recovery->probe_wanted && recovery->state == RECOVERY_NEXT_PROBE)
-		recovery->probe_at = now + recovery_repeat_timeout(recovery);
+		recovery->probe_at = now + recovery_retransmit_timeout(recovery);
 	if (recovery->probe_wanted && again) {
 		recovery->probed_at = now;
 		recovery->probed_psn = psn;
 	}
 	recovery->probe_wanted = recovery->nothing_new = false;
 	if (again)
-		note_again(qp, qp->requester.psn);
+		note_retransmitted(qp, qp->requester.psn);
 	if (again || recovery->timing)
 		return;
 	recovery->timing = true;
@@ -125,23 +125,23 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
 	recovery->timed_since = now;
 }
 
-bool recovery_repeats_more(const struct qp *qp, uint64_t now)
+bool recovery_retransmits_more(const struct qp *qp, uint64_t now)
 {
 	struct destination *destination = qp->recovery.destination;
 
 	return destination_very_lossy(destination, now) && destination_keeps(destination);
 }
 
-void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t now)
+void recovery_on_retransmitted(struct qp *qp, uint32_t end, bool response, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	note_again(qp, end);
-	recovery->repeat_wanted = false;
-	recovery->repeat_response = response;
-	recovery->repeated_at = recovery->repeat_unasked ? 0 : now;
-	recovery->repeat_end = end;
-	if (!recovery->repeat_unasked)
+	note_retransmitted(qp, end);
+	recovery->retransmit_wanted = false;
+	recovery->retransmit_response = response;
+	recovery->retransmitted_at = recovery->retransmit_unasked ? 0 : now;
+	recovery->retransmit_end = end;
+	if (!recovery->retransmit_unasked)
 		recovery->resume_psn = qp->requester.psn;
 }
 
@@ -149,7 +149,7 @@ void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t n
 void recovery_nothing_new(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
-	uint64_t due = recovery->since + recovery_repeat_timeout(recovery);
+	uint64_t due = recovery->since + recovery_retransmit_timeout(recovery);
 
 	if (recovery->state != RECOVERY_NEXT_PROBE)
 		return;
@@ -160,7 +160,7 @@ void recovery_nothing_new(struct qp *qp, uint64_t now)
 
 uint32_t recovery_sent_end(const struct qp *qp)
 {
-	bool probing = recovery_repeats(qp->recovery.state) && recovery_behind_probe(qp);
+	bool probing = recovery_retransmits_one(qp->recovery.state) && recovery_behind_probe(qp);
 
 	return probing ? qp->recovery.resume_psn : qp->requester.psn;
 }
@@ -181,8 +181,8 @@ void recovery_reset(struct recovery *recovery)
 
 void recovery_begin(struct recovery *recovery, uint32_t psn)
 {
-	recovery->resume_psn = recovery->repeat_end = psn;
-	recovery->again_end = recovery->reduced_end = psn;
+	recovery->resume_psn = recovery->retransmit_end = psn;
+	recovery->retransmitted_end = recovery->reduced_end = psn;
 }
 
 void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr)
@@ -239,5 +239,5 @@ void recovery_stop(struct qp *qp)
 	}
 	recovery_timers_stop(recovery);
 	recovery->rnr_until = TIME_NEVER;
-	recovery->timing = recovery->repeat_wanted = false;
+	recovery->timing = recovery->retransmit_wanted = false;
 }

@@ -31,9 +31,9 @@ enum recovery_state {
 	 * What a NAK asked for is on its way again, alone, and sending goes on: a responder that
 	 * has kept what came behind the gap (as urxe does) misses no more than that. The answer
 	 * shows whether it has (destination_on_gap()). Where many are lost, a silence has
-	 * the oldest packet repeated in the same way.
+	 * the oldest packet retransmitted in the same way.
 	 */
-	RECOVERY_REPEATING,
+	RECOVERY_RETRANSMIT,
 	/*
 	 * No answer for a probe timeout. What shows a loss is a packet behind it: the next one,
 	 * if there is one, though the window be full (RFC 9002, 6.2.4), and then another one.
@@ -76,24 +76,25 @@ struct recovery {
 
 	/*
 	 * HEAD_PROBE, SECOND_PROBE: the cursor before it went back to the oldest packet.
-	 * REPEATING: the cursor when the repetition was sent. After go back N: requester.unacked.
+	 * RETRANSMIT: the cursor when the retransmission was sent. After go back N:
+	 * requester.unacked.
 	 */
 	uint32_t resume_psn;
 
-	/* A timer caused the repetition, not a NAK: the packets before it may only be late. */
-	bool repeat_unasked;
+	/* A timer caused the retransmission, not a NAK: the packets before it may only be late. */
+	bool retransmit_unasked;
 	/*
-	 * When the packet that a NAK asked for was repeated; 0: none, or its answer can't be told
-	 * from another one's.
+	 * When the packet that a NAK asked for was retransmitted; 0: none, or its answer can't be
+	 * told from another one's.
 	 */
-	uint64_t repeated_at;
-	bool repeat_wanted;   /* the requester is to send the oldest packet again, alone */
-	bool repeat_response; /* what was repeated last asks for a response */
-	bool nak_follows;     /* it was repeated before its NAK, which is ignored */
-	uint8_t repeat_run;   /* packets in a row that were repeated one by one */
-	uint32_t repeat_end;  /* one beyond what was repeated last */
-	uint32_t again_end;   /* one beyond the last packet that was sent more than once */
-	uint32_t probed_psn;  /* of what was sent again as a probe */
+	uint64_t retransmitted_at;
+	bool retransmit_wanted;	    /* the requester is to send the oldest packet again, alone */
+	bool retransmit_response;   /* what was retransmitted last asks for a response */
+	bool nak_follows;	    /* it was retransmitted before its NAK, which is ignored */
+	uint8_t retransmit_run;	    /* packets in a row that were retransmitted one by one */
+	uint32_t retransmit_end;    /* one beyond what was retransmitted last */
+	uint32_t retransmitted_end; /* one beyond the last packet that was sent more than once */
+	uint32_t probed_psn;	    /* of what was sent again as a probe */
 
 	/* At the last ACK timeout bytes waited for the receiver to read them. */
 	bool unread;
@@ -168,13 +169,13 @@ void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, ui
  * Whether it may pay to send more again than the packet that is missing: many are lost, and the
  * responder keeps what is behind them.
  */
-bool recovery_repeats_more(const struct qp *qp, uint64_t now);
+bool recovery_retransmits_more(const struct qp *qp, uint64_t now);
 /*
- * The packet at requester.unacked was sent again, alone, as repeat_wanted asked for. It is in the
- * window since it was sent first. @end: one beyond it, or beyond the last of the responses that it
- * asks for.
+ * The packet at requester.unacked was sent again, alone, as retransmit_wanted asked for. It is in
+ * the window since it was sent first. @end: one beyond it, or beyond the last of the responses that
+ * it asks for.
  */
-void recovery_on_repeated(struct qp *qp, uint32_t end, bool response, uint64_t now);
+void recovery_on_retransmitted(struct qp *qp, uint32_t end, bool response, uint64_t now);
 /* A probe was wanted, and there is nothing new to send. */
 void recovery_nothing_new(struct qp *qp, uint64_t now);
 /* All of this run has been sent: deadlines begin, unless they run already. */

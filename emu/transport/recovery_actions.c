@@ -14,7 +14,7 @@ static void go_back(struct qp *qp)
 	struct recovery *recovery = &qp->recovery;
 
 	requester_restart(qp);
-	recovery->timing = recovery->repeat_wanted = qp->missing.wanted = false;
+	recovery->timing = recovery->retransmit_wanted = qp->missing.wanted = false;
 	recovery_timers_stop(recovery);
 	hca_schedule(qp->hca, qp);
 }
@@ -40,7 +40,7 @@ static void go_back_for_head(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (!recovery_repeats(recovery->previous)) {
+	if (!recovery_retransmits_one(recovery->previous)) {
 		recovery->resume_psn = qp->requester.psn;
 		recovery_stop_counting(qp);
 	}
@@ -110,12 +110,12 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 	recovery->nak_at = 0;
 	recovery->probes = 0;
 	recovery->nak_follows = false;
-	if (recovery->repeat_wanted) { /* it was only late */
-		recovery->repeat_wanted = false;
-		recovery->repeat_end = recovery->resume_psn = qp->requester.unacked;
+	if (recovery->retransmit_wanted) { /* it was only late */
+		recovery->retransmit_wanted = false;
+		recovery->retransmit_end = recovery->resume_psn = qp->requester.unacked;
 	}
 	keep_up(&recovery->resume_psn, qp->requester.unacked);
-	keep_up(&recovery->again_end, qp->requester.unacked);
+	keep_up(&recovery->retransmitted_end, qp->requester.unacked);
 	keep_up(&recovery->reduced_end, qp->requester.unacked);
 	/* IBA 9.9.2: on any response that acknowledges something new. */
 	recovery_reload(recovery, &qp->attr);
@@ -136,19 +136,19 @@ bool recovery_go_on(struct qp *qp, uint64_t now)
 }
 
 /*
- * What was silent answers a probe: it was slow, or what the probe has repeated had been lost, which
- * is a reason to reduce the window as any other (RFC 8985, 7.4.2). If more had been sent behind
- * that, what becomes of it shows how much was lost.
+ * What was silent answers a probe: it was slow, or what the probe has retransmitted had been lost,
+ * which is a reason to reduce the window as any other (RFC 8985, 7.4.2). If more had been sent
+ * behind that, what becomes of it shows how much was lost.
  */
 bool recovery_answered(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 	uint64_t time = elapsed(recovery->probed_at, now);
-	int32_t repeated = psn_distance(qp->requester.psn, recovery->probed_psn);
+	int32_t retransmitted = psn_distance(qp->requester.psn, recovery->probed_psn);
 
 	if (recovery->probed_at && recovery_sent_end(qp) == qp->requester.psn &&
 	    destination_probe_answered(recovery->destination, time, now))
-		reduce(qp, repeated > REPEAT_RUN ? CWND_LOST_MANY : CWND_LOST_ONE, now);
+		reduce(qp, retransmitted > RETRANSMIT_RUN ? CWND_LOST_MANY : CWND_LOST_ONE, now);
 	recovery->probed_at = 0;
 	return recovery_progressed(qp, now);
 }
@@ -191,8 +191,8 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 		requester_resume(qp, recovery->resume_psn);
 	/* What was asked for before the probe has been lost again, for the answer to that is here.
 	 */
-	if (qp->missing.any && recovery_repeats(recovery->previous)) {
-		missing_repeat(&qp->missing, false);
+	if (qp->missing.any && recovery_retransmits_one(recovery->previous)) {
+		missing_ask_all(&qp->missing, false);
 		qp->missing.wanted = true;
 	}
 	hca_schedule(qp->hca, qp);
@@ -200,15 +200,15 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 }
 
 /*
- * What was sent before the packet that was repeated, and not again, has arrived: the responder kept
- * it.
+ * What was sent before the packet that was retransmitted, and not again, has arrived: the responder
+ * kept it.
  */
 bool recovery_note_kept(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (psn_distance(recovery->resume_psn, recovery->again_end) > 0 &&
-	    psn_distance(qp->requester.unacked, recovery->again_end) > 0)
+	if (psn_distance(recovery->resume_psn, recovery->retransmitted_end) > 0 &&
+	    psn_distance(qp->requester.unacked, recovery->retransmitted_end) > 0)
 		destination_note_kept(recovery->destination);
 	return recovery_acked(qp, now);
 }
@@ -251,7 +251,7 @@ static void want_repetition(struct qp *qp)
 
 	recovery->timing = false;
 	recovery_timers_stop(recovery);
-	recovery->repeat_wanted = true;
+	recovery->retransmit_wanted = true;
 	recovery->nak_follows = false;
 	hca_schedule(qp->hca, qp);
 }
@@ -263,12 +263,12 @@ static void end_probe(struct qp *qp)
 
 	if (recovery->uncounted)
 		recovery_count_again(recovery);
-	if (recovery_repeats(recovery->previous) && recovery_behind_probe(qp))
+	if (recovery_retransmits_one(recovery->previous) && recovery_behind_probe(qp))
 		requester_resume(qp, recovery->resume_psn);
 }
 
 /* What is behind the packet isn't taken for lost: it stays in flight. */
-bool recovery_repeat_lost(struct qp *qp, uint64_t now)
+bool recovery_retransmit_lost(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
@@ -276,14 +276,14 @@ bool recovery_repeat_lost(struct qp *qp, uint64_t now)
 	if (!retry(qp))
 		return false;
 	end_probe(qp);
-	recovery->repeat_unasked = false;
+	recovery->retransmit_unasked = false;
 	want_repetition(qp);
 	return true;
 }
 
 /*
- * The responder has dropped what came behind the packet that was repeated, or it was lost, too:
- * either way all of it is sent again.
+ * The responder has dropped what came behind the packet that was retransmitted, or it was lost,
+ * too: either way all of it is sent again.
  */
 bool recovery_drop_rest(struct qp *qp, uint64_t now)
 {
@@ -292,23 +292,23 @@ bool recovery_drop_rest(struct qp *qp, uint64_t now)
 }
 
 /*
- * The packet behind the one that was repeated is missing, too, and is repeated before its NAK
- * comes: the responder sends that when the next packet arrives, and it asks for nothing new.
+ * The packet behind the one that was retransmitted is missing, too, and is retransmitted before its
+ * NAK comes: the responder sends that when the next packet arrives, and it asks for nothing new.
  */
-bool recovery_repeat_next(struct qp *qp, uint64_t now)
+bool recovery_retransmit_next(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
 	lost_one(qp, now);
-	recovery->repeat_unasked = false;
+	recovery->retransmit_unasked = false;
 	want_repetition(qp);
-	recovery->repeat_run++;
+	recovery->retransmit_run++;
 	recovery->nak_follows = true;
 	return true;
 }
 
 /* The same, but the packet may be late rather than lost: the window stays as it is. */
-bool recovery_repeat_doubtful(struct qp *qp, uint64_t now)
+bool recovery_retransmit_doubtful(struct qp *qp, uint64_t now)
 {
 	want_repetition(qp);
 	qp->recovery.nak_follows = true;
@@ -347,7 +347,7 @@ static void want_missing(struct qp *qp)
 /* Ask for the responses that are missing: one retry, however many there are. */
 bool recovery_ask(struct qp *qp, uint64_t now)
 {
-	bool many = missing_run(qp) > REPEAT_RUN;
+	bool many = missing_run(qp) > RETRANSMIT_RUN;
 
 	lost_from(qp, qp->missing.asked_end, many ? CWND_LOST_MANY : CWND_LOST_ONE, now);
 	if (missing_oldest_is_due(qp) && !retry(qp))
@@ -430,14 +430,14 @@ bool recovery_probe_head(struct qp *qp, uint64_t now)
  * The oldest packet, or the NAK of it, may have been lost, to a peer that keeps what it does get:
  * sending goes on.
  */
-bool recovery_repeat_early(struct qp *qp, uint64_t now)
+bool recovery_retransmit_early(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 	uint64_t timeout_at = recovery->timeout_at;
 
 	end_probe(qp);
 	want_repetition(qp);
-	recovery->repeat_unasked = recovery->nak_follows = true;
+	recovery->retransmit_unasked = recovery->nak_follows = true;
 	recovery->resume_psn = qp->requester.psn;
 	probe(qp, false, timeout_at, now);
 	return true;
@@ -450,7 +450,7 @@ bool recovery_ask_again(struct qp *qp, uint64_t now)
 	uint64_t timeout_at = recovery->timeout_at;
 
 	want_missing(qp);
-	missing_repeat(&qp->missing, !destination_keeps(recovery->destination));
+	missing_ask_all(&qp->missing, !destination_keeps(recovery->destination));
 	probe(qp, false, timeout_at, now);
 	return true;
 }

@@ -9,20 +9,20 @@
 enum recovery_event {
 	EVENT_ACKED,	     /* something new */
 	EVENT_ACKED_BEYOND,  /* what was to be sent again: it hadn't been lost */
-	EVENT_ACKED_KEPT,    /* what lies behind the packet that was repeated */
-	EVENT_ANSWERED,	     /* a probe or a repetition, and no more, though more was sent before */
-	EVENT_ANSWERED_KEPT, /* a repetition, by a peer that keeps, and there is another gap */
-	EVENT_ANSWERED_LATE, /* a repetition that no NAK asked for, and more is in doubt */
+	EVENT_ACKED_KEPT,    /* what lies behind the packet that was retransmitted */
+	EVENT_ANSWERED,	     /* a probe or a retransmission, and no more, though more was sent */
+	EVENT_ANSWERED_KEPT, /* a retransmission, by a peer that keeps, and there is another gap */
+	EVENT_ANSWERED_LATE, /* a retransmission that no NAK asked for, and more is in doubt */
 	EVENT_FINISHED,	     /* everything */
 	EVENT_NAK_ONE,	     /* IBA 9.7.5.2.3: one packet is missing, for all that is known */
 	EVENT_NAK_ALL, /* and all behind it, too; or a response was passed over (IBA 9.9.2.3) */
 	EVENT_MISSING, /* one was passed over, and what came behind it is kept */
 	EVENT_RNR_NAK, /* IBA 9.7.5.2.8 */
 	EVENT_PROBE_DUE,
-	EVENT_REPEAT_DUE, /* a probe, which may be a packet that was sent before */
-	EVENT_EARLY_DUE,  /* one towards a peer that keeps what is behind a gap */
-	EVENT_ASK_DUE,	  /* one when responses are known to be missing */
-	EVENT_TIMEOUT,	  /* IBA 9.7.6.1.3 */
+	EVENT_RETRANSMIT_DUE, /* a probe, which may be a packet that was sent before */
+	EVENT_EARLY_DUE,      /* one towards a peer that keeps what is behind a gap */
+	EVENT_ASK_DUE,	      /* one when responses are known to be missing */
+	EVENT_TIMEOUT,	      /* IBA 9.7.6.1.3 */
 	EVENT_RNR_OVER,
 	EVENT_MIGRATED, /* IBA 17.2.8 */
 	RECOVERY_EVENTS
@@ -41,44 +41,46 @@ struct recovery_transition {
 static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EVENTS] = {
 	[RECOVERY_SENDING][EVENT_ACKED] = {recovery_acked, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
-	[RECOVERY_SENDING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_SENDING][EVENT_NAK_ONE] = {recovery_retransmit_lost, RECOVERY_RETRANSMIT},
 	[RECOVERY_SENDING][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_SENDING][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
-	[RECOVERY_SENDING][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_SENDING][EVENT_EARLY_DUE] = {recovery_repeat_early, RECOVERY_REPEATING},
+	[RECOVERY_SENDING][EVENT_RETRANSMIT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SENDING][EVENT_EARLY_DUE] = {recovery_retransmit_early, RECOVERY_RETRANSMIT},
 	[RECOVERY_SENDING][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_SENDING},
 	[RECOVERY_SENDING][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SENDING][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
 
-	[RECOVERY_REPEATING][EVENT_ACKED] = {recovery_acked, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
-	[RECOVERY_REPEATING][EVENT_ACKED_KEPT] = {recovery_note_kept, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_ANSWERED_KEPT] = {recovery_repeat_next, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_ANSWERED_LATE] = {recovery_repeat_doubtful, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_ANSWERED] = {recovery_drop_rest, RECOVERY_SENDING},
-	[RECOVERY_REPEATING][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
-	[RECOVERY_REPEATING][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
-	[RECOVERY_REPEATING][EVENT_MISSING] = {recovery_ask, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
-	[RECOVERY_REPEATING][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_REPEATING][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_REPEATING][EVENT_EARLY_DUE] = {recovery_repeat_early, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_REPEATING},
-	[RECOVERY_REPEATING][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
-	[RECOVERY_REPEATING][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
+	[RECOVERY_RETRANSMIT][EVENT_ACKED] = {recovery_acked, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
+	[RECOVERY_RETRANSMIT][EVENT_ACKED_KEPT] = {recovery_note_kept, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_ANSWERED_KEPT] = {recovery_retransmit_next,
+						      RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_ANSWERED_LATE] = {recovery_retransmit_doubtful,
+						      RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_ANSWERED] = {recovery_drop_rest, RECOVERY_SENDING},
+	[RECOVERY_RETRANSMIT][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
+	[RECOVERY_RETRANSMIT][EVENT_NAK_ONE] = {recovery_retransmit_lost, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
+	[RECOVERY_RETRANSMIT][EVENT_MISSING] = {recovery_ask, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
+	[RECOVERY_RETRANSMIT][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_RETRANSMIT][EVENT_RETRANSMIT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_RETRANSMIT][EVENT_EARLY_DUE] = {recovery_retransmit_early, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
+	[RECOVERY_RETRANSMIT][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_NEXT_PROBE][EVENT_ACKED] = {recovery_acked, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
-	[RECOVERY_NEXT_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_NEXT_PROBE][EVENT_NAK_ONE] = {recovery_retransmit_lost, RECOVERY_RETRANSMIT},
 	[RECOVERY_NEXT_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_NEXT_PROBE][EVENT_PROBE_DUE] = {recovery_probe_new, RECOVERY_NEXT_PROBE},
-	[RECOVERY_NEXT_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_NEXT_PROBE][EVENT_EARLY_DUE] = {recovery_repeat_early, RECOVERY_REPEATING},
+	[RECOVERY_NEXT_PROBE][EVENT_RETRANSMIT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_NEXT_PROBE][EVENT_EARLY_DUE] = {recovery_retransmit_early, RECOVERY_RETRANSMIT},
 	[RECOVERY_NEXT_PROBE][EVENT_ASK_DUE] = {recovery_ask_again, RECOVERY_SENDING},
 	[RECOVERY_NEXT_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_NEXT_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
@@ -87,12 +89,12 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_HEAD_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_ANSWERED] = {recovery_probe_second, RECOVERY_SECOND_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
-	[RECOVERY_HEAD_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_HEAD_PROBE][EVENT_NAK_ONE] = {recovery_retransmit_lost, RECOVERY_RETRANSMIT},
 	[RECOVERY_HEAD_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_HEAD_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_HEAD_PROBE][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_HEAD_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_HEAD_PROBE][EVENT_RETRANSMIT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_ASK_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_HEAD_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
@@ -101,12 +103,12 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SECOND_PROBE][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_ANSWERED] = {recovery_lose_rest, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_FINISHED] = {recovery_go_on, RECOVERY_SENDING},
-	[RECOVERY_SECOND_PROBE][EVENT_NAK_ONE] = {recovery_repeat_lost, RECOVERY_REPEATING},
+	[RECOVERY_SECOND_PROBE][EVENT_NAK_ONE] = {recovery_retransmit_lost, RECOVERY_RETRANSMIT},
 	[RECOVERY_SECOND_PROBE][EVENT_NAK_ALL] = {recovery_retry_lost, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_MISSING] = {recovery_ask, RECOVERY_SENDING},
 	[RECOVERY_SECOND_PROBE][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_SECOND_PROBE][EVENT_PROBE_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
-	[RECOVERY_SECOND_PROBE][EVENT_REPEAT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
+	[RECOVERY_SECOND_PROBE][EVENT_RETRANSMIT_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_ASK_DUE] = {recovery_probe_head, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_TIMEOUT] = {recovery_retry_timeout, RECOVERY_HEAD_PROBE},
 	[RECOVERY_SECOND_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
@@ -132,19 +134,20 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 /* --- acknowledged ------------------------------------------------------------------------ */
 
 /*
- * Measure how long a repetition takes to be answered. A NAK has said that the packet was missing:
- * so it is the repetition that is acknowledged, not what was sent before.
+ * Measure how long a retransmission takes to be answered. A NAK has said that the packet was
+ * missing: so it is the retransmission that is acknowledged, not what was sent before.
  */
 static void note_repaired(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (!recovery->repeated_at || psn_distance(qp->requester.unacked, recovery->repeat_end) < 0)
+	if (!recovery->retransmitted_at ||
+	    psn_distance(qp->requester.unacked, recovery->retransmit_end) < 0)
 		return;
-	if (recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted)
-		destination_repaired(recovery->destination, elapsed(recovery->repeated_at, now),
-				     now);
-	recovery->repeated_at = 0;
+	if (recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted)
+		destination_repaired(recovery->destination,
+				     elapsed(recovery->retransmitted_at, now), now);
+	recovery->retransmitted_at = 0;
 }
 
 void recovery_on_acked(struct qp *qp, uint64_t now)
@@ -156,56 +159,56 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 		return; /* a completion found its CQ full, and nothing is under way any more */
 	if (recovery->beyond)
 		event = EVENT_ACKED_BEYOND;
-	else if (recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&
-		 psn_distance(qp->requester.unacked, recovery->repeat_end) > 0)
+	else if (recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted &&
+		 psn_distance(qp->requester.unacked, recovery->retransmit_end) > 0)
 		event = EVENT_ACKED_KEPT;
 	recovery->beyond = false;
 	note_repaired(qp, now);
 	recovery_event(qp, event, now);
 }
 
-/* What the repetition has made possible to receive may be answered one after the other. */
+/* What the retransmission has made possible to receive may be answered one after the other. */
 static bool responses_follow(const struct qp *qp)
 {
-	return qp->recovery.repeat_response || qp->requester.rd_atomic;
+	return qp->recovery.retransmit_response || qp->requester.rd_atomic;
 }
 
-/* Whether the packet that was repeated has been acknowledged. */
-static bool repeat_answered(const struct qp *qp)
+/* Whether the packet that was retransmitted has been acknowledged. */
+static bool retransmit_answered(const struct qp *qp)
 {
 	const struct recovery *recovery = &qp->recovery;
 
-	return recovery->state == RECOVERY_REPEATING && !recovery->repeat_wanted &&
-	       psn_distance(qp->requester.unacked, recovery->repeat_end) >= 0;
+	return recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted &&
+	       psn_distance(qp->requester.unacked, recovery->retransmit_end) >= 0;
 }
 
 /*
- * What was repeated has been received, and the very next packet hasn't: a responder has dropped all
- * behind the gap, or lost two packets in a row, which is likely only if it is known to keep the
- * others. Returns whether that is so.
+ * What was retransmitted has been received, and the very next packet hasn't: a responder has
+ * dropped all behind the gap, or lost two packets in a row, which is likely only if it is known to
+ * keep the others. Returns whether that is so.
  */
 static bool missed_next(struct recovery *recovery)
 {
-	if (destination_keeps(recovery->destination) && recovery->repeat_run < REPEAT_RUN)
+	if (destination_keeps(recovery->destination) && recovery->retransmit_run < RETRANSMIT_RUN)
 		return true;
 	destination_note_dropped(recovery->destination);
 	return false;
 }
 
 /*
- * Of what was sent before the repetition, some isn't acknowledged by its answer: the oldest of that
- * is lost, too, for on a path that keeps the order it would have come before. No NAK tells of it
- * until another packet comes.
+ * Of what was sent before the retransmission, some isn't acknowledged by its answer: the oldest of
+ * that is lost, too, for on a path that keeps the order it would have come before. No NAK tells of
+ * it until another packet comes.
  */
 static enum recovery_event answered_event(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (recovery->repeat_unasked)
-		return qp->requester.unacked != recovery->repeat_end ? EVENT_ANSWERED_LATE
-								     : EVENT_FINISHED;
-	if (qp->requester.unacked != recovery->repeat_end) {
-		recovery->repeat_run = 0;
+	if (recovery->retransmit_unasked)
+		return qp->requester.unacked != recovery->retransmit_end ? EVENT_ANSWERED_LATE
+									 : EVENT_FINISHED;
+	if (qp->requester.unacked != recovery->retransmit_end) {
+		recovery->retransmit_run = 0;
 		return EVENT_ANSWERED_KEPT;
 	}
 	return missed_next(recovery) ? EVENT_ANSWERED_KEPT : EVENT_ANSWERED;
@@ -228,9 +231,9 @@ void recovery_drain(struct qp *qp, uint64_t now)
 		return;
 	recovery->progress = false;
 	recovery_timers_restart(qp, now);
-	if (repeat_answered(qp) && !recovery_behind_probe(qp))
+	if (retransmit_answered(qp) && !recovery_behind_probe(qp))
 		recovery_event(qp, EVENT_FINISHED, now);
-	else if (repeat_answered(qp) && !responses_follow(qp))
+	else if (retransmit_answered(qp) && !responses_follow(qp))
 		recovery_event(qp, answered_event(qp), now);
 	else if (qp->requester.unacked == qp->requester.psn)
 		recovery_event(qp, recovery_behind_probe(qp) ? EVENT_ANSWERED : EVENT_FINISHED,
@@ -245,12 +248,12 @@ static enum recovery_event nak_event(struct qp *qp)
 	struct recovery *recovery = &qp->recovery;
 	struct destination *destination = recovery->destination;
 
-	if (recovery->state != RECOVERY_REPEATING || recovery->repeat_wanted ||
-	    qp->requester.unacked != recovery->repeat_end)
-		recovery->repeat_run = 0;
+	if (recovery->state != RECOVERY_RETRANSMIT || recovery->retransmit_wanted ||
+	    qp->requester.unacked != recovery->retransmit_end)
+		recovery->retransmit_run = 0;
 	else if (!missed_next(recovery))
 		return EVENT_NAK_ALL;
-	recovery->repeat_run++;
+	recovery->retransmit_run++;
 	if (qp->requester.psn == qp->requester.unacked)
 		return EVENT_NAK_ALL; /* is to be sent again anyway */
 	/*
@@ -261,8 +264,8 @@ static enum recovery_event nak_event(struct qp *qp)
 }
 
 /*
- * A NAK that follows the last one sooner than a repetition can be answered isn't about that: the
- * network has doubled the last one.
+ * A NAK that follows the last one sooner than a retransmission can be answered isn't about that:
+ * the network has doubled the last one.
  */
 static bool is_doubled_nak(const struct recovery *recovery, uint64_t now)
 {
@@ -277,7 +280,7 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 	if (is_doubled_nak(recovery, now))
 		return;
 	recovery->nak_at = now;
-	if (recovery->state == RECOVERY_REPEATING && recovery->nak_follows) {
+	if (recovery->state == RECOVERY_RETRANSMIT && recovery->nak_follows) {
 		recovery->nak_follows = false;
 		return;
 	}
@@ -286,7 +289,7 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 
 /*
  * Once until there is progress: each acknowledgement that left before the responder had the
- * repeated request shows the same response to be missing.
+ * retransmitted request shows the same response to be missing.
  */
 void recovery_on_response_missed(struct qp *qp, uint64_t now)
 {
@@ -337,7 +340,7 @@ static enum recovery_event probe_event(const struct qp *qp, uint64_t now)
 		return EVENT_ASK_DUE;
 	if (recovery_early_due(qp, now))
 		return EVENT_EARLY_DUE;
-	return recovery_repeat_due(qp, now) ? EVENT_REPEAT_DUE : EVENT_PROBE_DUE;
+	return recovery_retransmit_due(qp, now) ? EVENT_RETRANSMIT_DUE : EVENT_PROBE_DUE;
 }
 
 void recovery_run(struct qp *qp, uint64_t now)

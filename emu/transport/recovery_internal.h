@@ -12,7 +12,7 @@
 #include "emu/objects/qp.h"
 
 /* One packet at a time is sent again. It isn't counted: it is in flight already, or was. */
-static inline bool recovery_repeats(enum recovery_state state)
+static inline bool recovery_retransmits_one(enum recovery_state state)
 {
 	return state == RECOVERY_HEAD_PROBE || state == RECOVERY_SECOND_PROBE;
 }
@@ -45,9 +45,9 @@ bool recovery_lose_rest(struct qp *qp, uint64_t now);
 
 /* Something was lost. */
 bool recovery_retry_lost(struct qp *qp, uint64_t now);
-bool recovery_repeat_lost(struct qp *qp, uint64_t now);
-bool recovery_repeat_next(struct qp *qp, uint64_t now);
-bool recovery_repeat_doubtful(struct qp *qp, uint64_t now);
+bool recovery_retransmit_lost(struct qp *qp, uint64_t now);
+bool recovery_retransmit_next(struct qp *qp, uint64_t now);
+bool recovery_retransmit_doubtful(struct qp *qp, uint64_t now);
 bool recovery_drop_rest(struct qp *qp, uint64_t now);
 bool recovery_retry_timeout(struct qp *qp, uint64_t now);
 bool recovery_ask(struct qp *qp, uint64_t now);
@@ -59,7 +59,7 @@ bool recovery_resume(struct qp *qp, uint64_t now);
 /* Nothing was heard for too long. */
 bool recovery_probe_new(struct qp *qp, uint64_t now);
 bool recovery_probe_head(struct qp *qp, uint64_t now);
-bool recovery_repeat_early(struct qp *qp, uint64_t now);
+bool recovery_retransmit_early(struct qp *qp, uint64_t now);
 bool recovery_ask_again(struct qp *qp, uint64_t now);
 bool recovery_probe_path(struct qp *qp, uint64_t now);
 

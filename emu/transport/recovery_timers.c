@@ -6,28 +6,28 @@
 #include "emu/transport/destination.h"
 #include "net/tuning.h"
 
-uint64_t recovery_repeat_timeout(const struct recovery *recovery)
+uint64_t recovery_retransmit_timeout(const struct recovery *recovery)
 {
 	struct destination *destination = recovery->destination;
 	uint64_t timeout = atomic_load_explicit(&destination->probe_timeout, memory_order_relaxed);
-	uint64_t least = atomic_load_explicit(&destination->repeat_least, memory_order_relaxed);
+	uint64_t least = atomic_load_explicit(&destination->retransmit_least, memory_order_relaxed);
 
 	return timeout > least ? timeout : least;
 }
 
-/* Whether a packet that is repeated in vain costs little, and is likely to have been lost. */
-static bool repeats_early(const struct qp *qp, uint64_t now)
+/* Whether a packet that is retransmitted in vain costs little, and is likely to have been lost. */
+static bool retransmits_early(const struct qp *qp, uint64_t now)
 {
 	const struct recovery *recovery = &qp->recovery;
 
-	return recovery->state <= RECOVERY_NEXT_PROBE && recovery->probes < REPEAT_EARLY_COUNT &&
-	       recovery_repeats_more(qp, now);
+	return recovery->state <= RECOVERY_NEXT_PROBE &&
+	       recovery->probes < RETRANSMIT_EARLY_COUNT && recovery_retransmits_more(qp, now);
 }
 
 /*
- * What a repetition takes to be answered, where that is what is waited for. An answer that is asked
- * for again comes behind all others that are under way, and so is waited for when those have come:
- * for a round trip without any queue.
+ * What a retransmission takes to be answered, where that is what is waited for. An answer that is
+ * asked for again comes behind all others that are under way, and so is waited for when those have
+ * come: for a round trip without any queue.
  */
 static uint64_t answer_time(const struct qp *qp)
 {
@@ -41,7 +41,7 @@ static uint64_t answer_time(const struct qp *qp)
 
 static uint64_t shorten(const struct qp *qp, uint64_t wait, uint64_t now)
 {
-	uint64_t answer = repeats_early(qp, now) ? answer_time(qp) : 0;
+	uint64_t answer = retransmits_early(qp, now) ? answer_time(qp) : 0;
 
 	return answer && answer < wait ? answer : wait;
 }
@@ -89,11 +89,11 @@ uint64_t recovery_next_probe(const struct qp *qp, uint64_t now)
 	const struct recovery *recovery = &qp->recovery;
 
 	if (recovery->probes < PROBE_COUNT)
-		return now +
-		       (shorten(qp, recovery_repeat_timeout(recovery), now) << recovery->probes);
+		return now + (shorten(qp, recovery_retransmit_timeout(recovery), now)
+			      << recovery->probes);
 	/* IBA 9.7.6.1.3: with timeout 0 it waits for ever, but for what may have been lost. */
 	return qp->attr.timeout ? TIME_NEVER
-				: now + (recovery_repeat_timeout(recovery) << PROBE_COUNT);
+				: now + (recovery_retransmit_timeout(recovery) << PROBE_COUNT);
 }
 
 void recovery_timers_stop(struct recovery *recovery)
@@ -122,7 +122,7 @@ void recovery_put_off_asking(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (recovery->probe_at == TIME_NEVER || !repeats_early(qp, now))
+	if (recovery->probe_at == TIME_NEVER || !retransmits_early(qp, now))
 		return;
 	recovery->probe_at = recovery_next_probe(qp, now);
 	hca_arm(qp->hca, &qp->timer, recovery_deadline(recovery));
@@ -145,7 +145,7 @@ uint64_t recovery_deadline(const struct recovery *recovery)
  * New packets first, for if nothing was lost they cost nothing. But where packets are lost, so
  * is a NAK now and then, and a packet that was sent again.
  */
-bool recovery_repeat_due(const struct qp *qp, uint64_t now)
+bool recovery_retransmit_due(const struct qp *qp, uint64_t now)
 {
 	const struct recovery *recovery = &qp->recovery;
 	const struct destination *destination = recovery->destination;
@@ -161,7 +161,7 @@ bool recovery_early_due(const struct qp *qp, uint64_t now)
 	const struct requester *req = &qp->requester;
 
 	/* What waits for its own answer is asked for by itself. */
-	return repeats_early(qp, now) && psn_distance(req->psn, req->unacked) > 1 &&
+	return retransmits_early(qp, now) && psn_distance(req->psn, req->unacked) > 1 &&
 	       !send_queue_at(&qp->sq, qp->sq.done)->kind->response;
 }
 

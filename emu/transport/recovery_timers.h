@@ -19,7 +19,7 @@ void recovery_timers_restart(struct qp *qp, uint64_t now);
 void recovery_timers_stop(struct recovery *recovery);
 
 /* How long what sends a packet twice waits: longer than what doesn't, where losses are unlikely. */
-uint64_t recovery_repeat_timeout(const struct recovery *recovery);
+uint64_t recovery_retransmit_timeout(const struct recovery *recovery);
 /* When the next probe is due, unless there is an answer. */
 uint64_t recovery_next_probe(const struct qp *qp, uint64_t now);
 
@@ -30,7 +30,7 @@ uint64_t recovery_next_probe(const struct qp *qp, uint64_t now);
 void recovery_put_off_asking(struct qp *qp, uint64_t now);
 
 /* Whether the probe that is due is to be a packet that was sent before. */
-bool recovery_repeat_due(const struct qp *qp, uint64_t now);
+bool recovery_retransmit_due(const struct qp *qp, uint64_t now);
 
 /*
  * And early, alone, while sending goes on: where packets are lost that often, to a peer that keeps

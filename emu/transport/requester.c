@@ -360,7 +360,7 @@ void requester_resume(struct qp *qp, uint32_t psn)
 
 /*
  * Whether what is sent now are new packets, one after another, as nearly always: nothing is
- * repeated, probed or drained.
+ * retransmitted, probed or drained.
  */
 static bool sends_new_packets_only(const struct qp *qp)
 {
@@ -500,10 +500,10 @@ static void send_queued(struct qp *qp, struct sending *sending)
 /*
  * The packet with @psn, of @wqe, again, though the cursor is beyond it; a READ asks for
  * @responses at the most. The cursor stays there, unless the packet's memory can't be used any
- * more. Returns one beyond what was repeated, or @psn.
+ * more. Returns one beyond what was retransmitted, or @psn.
  */
-static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32_t responses,
-		       struct sending *sending)
+static uint32_t retransmit(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32_t responses,
+			   struct sending *sending)
 {
 	struct requester *req = &qp->requester;
 	uint32_t cursor = req->psn, end;
@@ -523,21 +523,22 @@ static uint32_t repeat(struct qp *qp, struct send_wqe *wqe, uint32_t psn, uint32
 }
 
 /*
- * Send the oldest packet again. Where many are lost, twice, for the repetition may be lost as well;
- * and if both arrive, the responder answers the second one again, in case its first answer is lost.
+ * Send the oldest packet again. Where many are lost, twice, for the retransmission may be lost as
+ * well; and if both arrive, the responder answers the second one again, in case its first answer is
+ * lost.
  */
-static void repeat_oldest(struct qp *qp, struct sending *sending)
+static void retransmit_oldest(struct qp *qp, struct sending *sending)
 {
 	struct send_wqe *wqe = send_queue_at(&qp->sq, qp->sq.done);
 	uint32_t psn = qp->requester.unacked;
-	uint32_t end = repeat(qp, wqe, psn, UINT32_MAX, sending);
+	uint32_t end = retransmit(qp, wqe, psn, UINT32_MAX, sending);
 
 	if (end == psn)
 		return;
-	if (!wqe->kind->response && recovery_repeats_more(qp, sending->outbox->now) &&
-	    repeat(qp, wqe, psn, UINT32_MAX, sending) == psn)
+	if (!wqe->kind->response && recovery_retransmits_more(qp, sending->outbox->now) &&
+	    retransmit(qp, wqe, psn, UINT32_MAX, sending) == psn)
 		return;
-	recovery_on_repeated(qp, end, wqe->kind->response != 0, sending->outbox->now);
+	recovery_on_retransmitted(qp, end, wqe->kind->response != 0, sending->outbox->now);
 	/* Its answer is waited for: it doesn't wait for others to be built. */
 	outbox_flush(sending->outbox);
 	sending->last = NULL;
@@ -556,11 +557,11 @@ static void ask_for_missing(struct qp *qp, struct sending *sending)
 		uint32_t index = send_queue_find(&qp->sq, range.psn);
 		struct send_wqe *wqe = send_queue_at(&qp->sq, index);
 
-		repeat(qp, wqe, range.psn, range.count, sending);
-		/* As repeat_oldest() has it: without the first response there is no progress. */
+		retransmit(qp, wqe, range.psn, range.count, sending);
+		/* As retransmit_oldest(): without the first response there is no progress. */
 		if (range.psn == qp->requester.unacked &&
-		    recovery_repeats_more(qp, sending->outbox->now))
-			repeat(qp, wqe, range.psn, 1, sending);
+		    recovery_retransmits_more(qp, sending->outbox->now))
+			retransmit(qp, wqe, range.psn, 1, sending);
 	}
 }
 
@@ -569,8 +570,8 @@ static void run_reliable(struct qp *qp, struct outbox *outbox)
 	struct sending sending = {.outbox = outbox};
 
 	if (recovery_may_send(qp)) {
-		if (qp->recovery.repeat_wanted)
-			repeat_oldest(qp, &sending);
+		if (qp->recovery.retransmit_wanted)
+			retransmit_oldest(qp, &sending);
 		if (qp->missing.wanted)
 			ask_for_missing(qp, &sending);
 		send_queued(qp, &sending);

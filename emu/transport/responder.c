@@ -416,7 +416,7 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 		resp->nak_sent = false;
 		response_withdraw_nak(qp);
 		if (!resp->gap) {
-			resp->repeats_one |= resp->filled && !resp->late;
+			resp->retransmits_one |= resp->filled && !resp->late;
 			resp->filled = false;
 		}
 		if (responder_receive_expected(qp, packet, now) && resp->gap)

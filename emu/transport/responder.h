@@ -32,10 +32,10 @@ struct responder {
 	uint32_t seen;	     /* @gap: one beyond the highest of them, kept or not */
 	uint32_t send_end;   /* @gap: one beyond the last that is surely of the SEND in progress */
 	bool kept_waits;     /* the next kept request waits for another process */
-	/* Kept requests have just closed a gap: the next packets show how the requester repeats. */
+	/* Kept requests have just closed a gap: what comes next shows how it retransmits. */
 	bool filled;
-	bool repeats_one; /* it repeats single packets rather than going back N */
-	uint32_t late;	  /* old packets that came again since @filled */
+	bool retransmits_one; /* it retransmits single packets rather than going back N */
+	uint32_t late;	      /* old packets that came again since @filled */
 	struct message message;
 	struct response response;
 };

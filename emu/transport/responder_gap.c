@@ -72,10 +72,10 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 	if (qp->hca->behaviour.drops_out_of_order ||
 	    qp_may_be_stale(qp, packet->psn, qp->former.received))
 		return;
-	/* Those that came before may be repeated, too. */
+	/* Those that came before may be retransmitted, too. */
 	if (!resp->gap || psn_distance(end, resp->seen) > 0) {
 		resp->seen = end;
-		resp->repeats_one |= resp->filled;
+		resp->retransmits_one |= resp->filled;
 		resp->filled = false;
 	}
 	if (!resp->gap)
@@ -120,7 +120,7 @@ void responder_fill_gap(struct qp *qp, uint64_t now)
 		return;
 	reorder_remove_before(&resp->kept, resp->expected_psn);
 	resp->gap = psn_distance(resp->seen, resp->expected_psn) > 0;
-	if (resp->gap && resp->repeats_one && resp->expected_psn != filled_to)
+	if (resp->gap && resp->retransmits_one && resp->expected_psn != filled_to)
 		send_sequence_nak(qp);
 	else if (resp->response.unacknowledged)
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn_add(resp->expected_psn, -1));
@@ -135,8 +135,8 @@ void responder_receive_late(struct qp *qp, const struct packet *packet, uint64_t
 		responder_fill_gap(qp, now);
 		return;
 	}
-	/* A few may be repeated with the one that was missing. */
+	/* A few may be retransmitted with the one that was missing. */
 	if (resp->filled && ++resp->late > GO_BACK_N_SEEN)
-		resp->repeats_one = resp->filled = false;
+		resp->retransmits_one = resp->filled = false;
 	duplicate_receive(qp, packet);
 }

@@ -132,7 +132,7 @@ struct responder_resource *response_new_resource(struct response *response)
 		return NULL;
 	if (response->count == response->capacity) {
 		resource = resource_at(response, 0);
-		if (resource->range_count && !resource->repeated)
+		if (resource->range_count && !resource->answered_before)
 			return NULL;
 		response->head = (response->head + 1) % response->capacity;
 		response->count--;
@@ -197,7 +197,7 @@ void response_answer(struct qp *qp, struct responder_resource *resource)
 void response_answer_again(struct qp *qp, struct responder_resource *resource,
 			   struct response_range range)
 {
-	resource->repeated |= resource->range_count == 0;
+	resource->answered_before |= resource->range_count == 0;
 	add_range(resource, range);
 	hca_schedule(qp->hca, qp);
 }
@@ -229,7 +229,7 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 {
 	uint64_t offset = (uint64_t)index * qp->mtu;
 	uint32_t length = resource->length - offset < qp->mtu ? resource->length - offset : qp->mtu;
-	/* A repetition from inside the message begins with a MIDDLE, as Linux rxe wants it. */
+	/* A retransmission from inside the message begins with a MIDDLE, as Linux rxe wants it. */
 	bool first = index == 0;
 	bool last = index + 1 == resource->ranges[0].end;
 	uint8_t operation = first ? (last ? WIRE_READ_RESPONSE_ONLY : WIRE_READ_RESPONSE_FIRST)
@@ -308,7 +308,7 @@ static void fail_answer(struct qp *qp, struct responder_resource *resource, int 
 	uint32_t psn = psn_add(resource->first_psn, resource->ranges[0].next);
 
 	resource->range_count = 0;
-	if (resource->repeated || (failed && !fails_before(&qp->responder.response, psn)))
+	if (resource->answered_before || (failed && !fails_before(&qp->responder.response, psn)))
 		return;
 	explain_answer(qp, resource);
 	response_schedule_ack(qp, gone ? AETH_NAK_REMOTE_OPERATION : AETH_NAK_REMOTE_ACCESS, psn);

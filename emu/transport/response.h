@@ -42,7 +42,7 @@ struct responder_resource {
 	/* Packets of the answer yet to be sent: ascending, and apart. */
 	struct response_range ranges[RESPONSE_RANGES];
 	uint8_t range_count;
-	bool repeated; /* the answer has been given in full before */
+	bool answered_before; /* the answer has been given in full before */
 };
 
 struct response {

@@ -271,7 +271,7 @@ START_TEST(what_was_not_lost_is_not_sent_again)
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
 		struct stalling s;
 
-		stalling_create(&s, seed, 2 * REPEAT_TIMEOUT_LEAST);
+		stalling_create(&s, seed, 2 * RETRANSMIT_TIMEOUT_LEAST);
 		streams_run(&s.streams, 300 * MS);
 		must_msg(resent(s.stream) == 0, "seed %d: %llu packets sent again", seed,
 			 (unsigned long long)resent(s.stream));
@@ -553,8 +553,8 @@ START_TEST(short_cuts_cost_a_few_probes)
 			must(streams_drain(&streams, SECOND));
 		}
 		repeat = probe_timeout(stream);
-		if (repeat < REPEAT_TIMEOUT_LEAST)
-			repeat = REPEAT_TIMEOUT_LEAST;
+		if (repeat < RETRANSMIT_TIMEOUT_LEAST)
+			repeat = RETRANSMIT_TIMEOUT_LEAST;
 		start = world_now(&streams.world);
 		stream_post(&streams, stream, between(&random, 1, 8));
 		world_run(&streams.world, between(&random, 0, 3 * round_trip / 2));

@@ -176,7 +176,7 @@ START_TEST(sending_goes_on)
 	before = in_flight(&peer);
 	peer_acknowledge(&peer, FIRST_PSN, NAK);
 	expect_repeated(&peer, FIRST_PSN);
-	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_RETRANSMIT);
 	ck_assert_uint_eq(in_flight(&peer), before);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 3);
 	expect_requests(&peer, FIRST_PSN + 3, 1);
@@ -277,12 +277,12 @@ START_TEST(a_long_run_is_everything)
 	uint32_t psn = keeping_peer(&peer);
 
 	post(&peer, 8);
-	for (uint32_t lost = 0; lost < REPEAT_RUN; lost++) {
+	for (uint32_t lost = 0; lost < RETRANSMIT_RUN; lost++) {
 		peer_acknowledge(&peer, psn + lost, NAK);
 		expect_repeated(&peer, psn + lost);
 	}
-	peer_acknowledge(&peer, psn + REPEAT_RUN, NAK);
-	expect_requests(&peer, psn + REPEAT_RUN, 8 - REPEAT_RUN);
+	peer_acknowledge(&peer, psn + RETRANSMIT_RUN, NAK);
+	expect_requests(&peer, psn + RETRANSMIT_RUN, 8 - RETRANSMIT_RUN);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_UNKNOWN);
 	peer_acknowledge(&peer, psn + 7, ACK);
 	expect_completions(&peer, 0, 8);
@@ -421,7 +421,7 @@ START_TEST(from_the_second_time_on_at_once)
 	drop_behind(&peer, _i);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED);
 	ck_assert_uint_eq(resent(&peer), 2 * 3);
-	while (++gaps < DROPS_UNTIL_REPEAT) {
+	while (++gaps < DROPS_UNTIL_RETRANSMIT) {
 		psn = peer.qp->requester.psn;
 		post(&peer, 5);
 		peer_acknowledge(&peer, psn + 2, NAK);
@@ -429,7 +429,7 @@ START_TEST(from_the_second_time_on_at_once)
 		peer_acknowledge(&peer, psn + 4, ACK);
 		expect_completions(&peer, 0, 5);
 	}
-	ck_assert_uint_eq(resent(&peer), 2 * 3 + (DROPS_UNTIL_REPEAT - 1) * 3);
+	ck_assert_uint_eq(resent(&peer), 2 * 3 + (DROPS_UNTIL_RETRANSMIT - 1) * 3);
 	drop_behind(&peer, _i);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_DROPPED);
 	expect_end(&peer);

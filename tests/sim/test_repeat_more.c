@@ -175,7 +175,7 @@ START_TEST(repeated_early)
 	ck_assert(peer_wait(&peer, &packet, MS));
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 	see(&peer, psn);
-	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_RETRANSMIT);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, REQUESTS);
 	see(&peer, psn + REQUESTS);
 	peer_acknowledge(&peer, psn + 3, ACK);
@@ -220,10 +220,10 @@ START_TEST(silence)
 	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
 
 	post(&peer, IBV_WR_RDMA_WRITE);
-	for (int i = 0; i < REPEAT_EARLY_COUNT; i++) {
+	for (int i = 0; i < RETRANSMIT_EARLY_COUNT; i++) {
 		ck_assert(peer_wait(&peer, &packet, 20 * MS));
 		see(&peer, psn);
-		ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_REPEATING);
+		ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_RETRANSMIT);
 	}
 	ck_assert(peer_wait(&peer, &packet, 100 * MS));
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);

@@ -273,7 +273,7 @@ START_TEST(what_was_not_lost_is_not_sent_again)
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
 	peer_see_requests(&peer, PSN, 4);
-	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
+	expect_probe(&peer, PSN, RETRANSMIT_TIMEOUT_LEAST);
 	ck_assert_uint_eq(peer.qp->recovery.destination->cwnd.in_flight, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
 	peer_see_none(&peer, PROBE_TIMEOUT_LEAST / 10);
@@ -301,7 +301,7 @@ START_TEST(reads_go_on_behind_a_probe)
 	for (uint64_t i = 0; i < 4; i++)
 		peer_post(&peer, IBV_WR_RDMA_READ, 64, i);
 	peer_see_requests(&peer, PSN, 2);
-	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
+	expect_probe(&peer, PSN, RETRANSMIT_TIMEOUT_LEAST);
 	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 1);
 	for (uint32_t i = 0; i < 2; i++) {
 		response.psn = (PSN + i) & PSN_MASK;
@@ -328,7 +328,7 @@ START_TEST(a_lost_acknowledgement_is_probed_for)
 	create_measured(&peer, NULL);
 	peer_post(&peer, IBV_WR_SEND, 3 * PEER_MTU, 0);
 	peer_see_requests(&peer, PSN, 3);
-	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
+	expect_probe(&peer, PSN, RETRANSMIT_TIMEOUT_LEAST);
 	peer_acknowledge(&peer, PSN + 2, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 0);
@@ -350,7 +350,7 @@ START_TEST(a_lost_nak_is_probed_for)
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 3 * PEER_MTU, 0);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 1);
 	peer_see_requests(&peer, PSN, 4);
-	expect_probe(&peer, PSN, REPEAT_TIMEOUT_LEAST);
+	expect_probe(&peer, PSN, RETRANSMIT_TIMEOUT_LEAST);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 2);
 	peer_see_none(&peer, PROBE_TIMEOUT_LEAST / 10);
 	peer_acknowledge(&peer, PSN, 0x1f);
@@ -381,8 +381,8 @@ START_TEST(lost_responses_are_probed_for)
 	peer_post(&peer, IBV_WR_RDMA_READ, 3 * PEER_MTU, 0);
 	peer_see_requests(&peer, PSN, 1);
 	peer_send(&peer, &response);
-	peer_see_none(&peer, REPEAT_TIMEOUT_LEAST * 9 / 10);
-	ck_assert(peer_wait(&peer, &packet, REPEAT_TIMEOUT_LEAST / 5));
+	peer_see_none(&peer, RETRANSMIT_TIMEOUT_LEAST * 9 / 10);
+	ck_assert(peer_wait(&peer, &packet, RETRANSMIT_TIMEOUT_LEAST / 5));
 	ck_assert_uint_eq(packet.psn, (PSN + 1) & PSN_MASK);
 	ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), 2 * PEER_MTU);
 	response.psn = (PSN + 1) & PSN_MASK;
@@ -413,7 +413,7 @@ START_TEST(unanswered_probes_end)
 	peer_see_requests(&peer, PSN, 3);
 	start = world_now(&peer.world);
 	for (unsigned int i = 0; i < PROBE_COUNT; i++) {
-		uint64_t due = start + ((2 << i) - 1) * REPEAT_TIMEOUT_LEAST;
+		uint64_t due = start + ((2 << i) - 1) * RETRANSMIT_TIMEOUT_LEAST;
 
 		expect_probe(&peer, PSN, due - world_now(&peer.world));
 	}

@@ -227,12 +227,12 @@ START_TEST(a_guess_until_something_was_measured)
 {
 	begin();
 	ck_assert_uint_eq(destination->probe_timeout, PROBE_TIMEOUT_INITIAL);
-	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_INITIAL);
+	ck_assert_uint_eq(destination->retransmit_least, RETRANSMIT_TIMEOUT_INITIAL);
 	/* Neither an acknowledgement that times nothing nor a loss says how long it takes. */
 	destination_acked(destination, PACKET, 0, false, SECOND);
 	destination_lost(destination, CWND_LOST_MANY, SECOND);
 	ck_assert_uint_eq(destination->probe_timeout, PROBE_TIMEOUT_INITIAL);
-	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_INITIAL);
+	ck_assert_uint_eq(destination->retransmit_least, RETRANSMIT_TIMEOUT_INITIAL);
 	end();
 }
 END_TEST
@@ -259,7 +259,7 @@ START_TEST(quicker_where_many_are_lost)
 		destination_acked(destination, VERY_LOSSY_INTERVAL / 4, 0, false, SECOND);
 	}
 	ck_assert(destination_very_lossy(destination, SECOND));
-	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_VERY_LOSSY);
+	ck_assert_uint_eq(destination->retransmit_least, PROBE_TIMEOUT_VERY_LOSSY);
 	for (int i = 0; i < 10; i++) {
 		destination_acked(destination, 4 * VERY_LOSSY_INTERVAL, 0, false, SECOND);
 		destination_lost(destination, CWND_LOST_MANY, SECOND);
@@ -274,13 +274,13 @@ START_TEST(repeats_are_quick_where_packets_are_lost)
 {
 	begin();
 	destination_acked(destination, 0, 100 * US, false, SECOND);
-	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, RETRANSMIT_TIMEOUT_LEAST);
 	destination_lost(destination, CWND_LOST_MANY, SECOND);
-	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, PROBE_TIMEOUT_LEAST);
 	destination_acked(destination, 0, 100 * US, false, SECOND + RTT_PERIOD - 1);
-	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, PROBE_TIMEOUT_LEAST);
 	destination_acked(destination, 0, 100 * US, false, SECOND + RTT_PERIOD);
-	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, RETRANSMIT_TIMEOUT_LEAST);
 	end();
 }
 END_TEST
@@ -294,10 +294,10 @@ START_TEST(a_probe_that_is_answered_soon_was_for_a_loss)
 	destination_acked(destination, 0, 100 * US, false, SECOND);
 	destination_probe_answered(destination, 2 * 100 * US + PROBE_ANSWER_SLACK + 1, SECOND);
 	ck_assert(!destination_lossy(destination, SECOND));
-	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, RETRANSMIT_TIMEOUT_LEAST);
 	destination_probe_answered(destination, 2 * 100 * US + PROBE_ANSWER_SLACK, SECOND);
 	ck_assert(destination_lossy(destination, SECOND));
-	ck_assert_uint_eq(destination->repeat_least, PROBE_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, PROBE_TIMEOUT_LEAST);
 	ck_assert_uint_eq(destination->cwnd.reductions, 0);
 	end();
 }
@@ -323,7 +323,7 @@ START_TEST(a_mark_is_no_loss)
 	destination_lost(destination, CWND_MARKED, SECOND);
 	ck_assert_uint_eq(destination->cwnd.reductions, 1);
 	ck_assert(!destination_lossy(destination, SECOND));
-	ck_assert_uint_eq(destination->repeat_least, REPEAT_TIMEOUT_LEAST);
+	ck_assert_uint_eq(destination->retransmit_least, RETRANSMIT_TIMEOUT_LEAST);
 	end();
 }
 END_TEST
