@@ -30,7 +30,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 	       qp_type_text(qp->type->ibv), qp_state_text(qp->state), ##__VA_ARGS__)
 
 /* Simple ranges: attribute, the greatest value it may have. */
-#define AT_MOST(bit, field, greatest)                                                              \
+#define RETURN_IF_ABOVE(bit, field, greatest)                                                      \
 	do {                                                                                       \
 		if ((mask & (bit)) && attr->field > (greatest))                                    \
 			return REFUSE(EINVAL, QP_VALUE_RANGE, #field " is %u, at most %u",         \
@@ -38,7 +38,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 	} while (0)
 
 /* The same of what the device says: its attribute. */
-#define AT_MOST_DEVICE(bit, field, limit)                                                          \
+#define RETURN_IF_ABOVE_DEVICE(bit, field, limit)                                                  \
 	do {                                                                                       \
 		if ((mask & (bit)) && attr->field > qp->hca->limits.device.limit)                  \
 			return REFUSE(EINVAL, QP_RD_ATOMIC_LIMIT,                                  \
@@ -75,15 +75,15 @@ static int check_ranges(const struct qp *qp, const struct ibv_qp_attr *attr, int
 {
 	int error = 0;
 
-	AT_MOST(IBV_QP_PKEY_INDEX, pkey_index, 0);
-	AT_MOST(IBV_QP_TIMEOUT, timeout, 31);
-	AT_MOST(IBV_QP_ALT_PATH, alt_timeout, 31);
-	AT_MOST(IBV_QP_ALT_PATH, alt_pkey_index, 0);
-	AT_MOST(IBV_QP_RETRY_CNT, retry_cnt, 7);
-	AT_MOST(IBV_QP_RNR_RETRY, rnr_retry, 7);
-	AT_MOST(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
-	AT_MOST_DEVICE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, max_qp_init_rd_atom);
-	AT_MOST_DEVICE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, max_qp_rd_atom);
+	RETURN_IF_ABOVE(IBV_QP_PKEY_INDEX, pkey_index, 0);
+	RETURN_IF_ABOVE(IBV_QP_TIMEOUT, timeout, 31);
+	RETURN_IF_ABOVE(IBV_QP_ALT_PATH, alt_timeout, 31);
+	RETURN_IF_ABOVE(IBV_QP_ALT_PATH, alt_pkey_index, 0);
+	RETURN_IF_ABOVE(IBV_QP_RETRY_CNT, retry_cnt, 7);
+	RETURN_IF_ABOVE(IBV_QP_RNR_RETRY, rnr_retry, 7);
+	RETURN_IF_ABOVE(IBV_QP_MIN_RNR_TIMER, min_rnr_timer, 31);
+	RETURN_IF_ABOVE_DEVICE(IBV_QP_MAX_QP_RD_ATOMIC, max_rd_atomic, max_qp_init_rd_atom);
+	RETURN_IF_ABOVE_DEVICE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic, max_qp_rd_atom);
 	if ((mask & IBV_QP_PORT) && !port_gids_table(&qp->hca->gids, attr->port_num))
 		return REFUSE(EINVAL, NO_PORT, "port_num is %u: ports are 1 to %u", attr->port_num,
 			      port_gids_count(&qp->hca->gids));

@@ -2,7 +2,7 @@
 /*
  * Where many packets are lost, towards a responder that keeps what comes behind a gap: what is
  * repeated with the packet that is missing, and when without being asked for. And how a responder
- * takes it. Packet by packet: the test is the other side. Where few are lost: test_repeat.
+ * takes it. Packet by packet: the test is the other side. Where few are lost: test_retransmit.
  */
 #include <stdlib.h>
 
@@ -321,5 +321,5 @@ int main(void)
 	tcase_add_test(requester, silence);
 	tcase_add_test(responder, a_few_come_again);
 	tcase_add_test(responder, many_come_again);
-	return world_main("repeat_more", (TCase *const[]){requester, responder, NULL});
+	return world_main("retransmit_more", (TCase *const[]){requester, responder, NULL});
 }

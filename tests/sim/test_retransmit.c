@@ -697,5 +697,5 @@ int main(void)
 	tcase_add_test(both, memory_of_the_repeated);
 	tcase_add_loop_test(both, a_long_message_in_steps, 0, 2);
 	tcase_add_loop_test(both, a_lost_tail_is_repeated_soon, 0, 4);
-	return world_main("repeat", (TCase *const[]){kept, dropped, both, NULL});
+	return world_main("retransmit", (TCase *const[]){kept, dropped, both, NULL});
 }
