@@ -151,24 +151,30 @@ static bool has_address(const struct ifaddrs *interface, const union ibv_gid *gi
 }
 
 /*
- * The interface that has @gid: by its address, else the loopback interface,
- * which answers for all of 127.0.0.0/8 and for AnyIP routes. @scope: the only
- * interface that may be it, or NULL.
+ * The interface that has @gid: by its address, best one that is up (one that is down keeps its IPv4
+ * addresses), else the loopback interface, which answers for all of 127.0.0.0/8 and for AnyIP
+ * routes. @scope: the only interface that may be it, or NULL.
  */
 static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
 					  const union ibv_gid *gid, const char *scope)
 {
-	const struct ifaddrs *loopback = NULL;
+	const struct ifaddrs *loopback = NULL, *down = NULL;
 
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
-		if (!(i->ifa_flags & IFF_UP) || (scope && strcmp(i->ifa_name, scope) != 0))
+		bool up = i->ifa_flags & IFF_UP;
+
+		if (scope && strcmp(i->ifa_name, scope) != 0)
 			continue;
-		if ((i->ifa_flags & IFF_LOOPBACK) && !loopback)
+		if (up && (i->ifa_flags & IFF_LOOPBACK) && !loopback)
 			loopback = i;
-		if (has_address(i, gid))
+		if (!has_address(i, gid))
+			continue;
+		if (up)
 			return i;
+		if (!down)
+			down = i;
 	}
-	return loopback;
+	return down ? down : loopback;
 }
 
 /* Appends to @text, which is full from then on if it doesn't fit. */

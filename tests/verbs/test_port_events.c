@@ -300,6 +300,33 @@ START_TEST(addresses_of_the_node)
 }
 END_TEST
 
+/* The address of a network device that is down is still its own, and not the loopback device's. */
+START_TEST(network_device_of_an_address_goes_down)
+{
+	struct ibv_context *context;
+
+	setenv("URXE_NODE", FIRST, 1);
+	context = fixture_open();
+	for (int i = 0; i < 2; i++) {
+		ip("link set urxe0 down");
+		expect_events(context, EVENT(IBV_EVENT_PORT_ERR));
+		ck_assert_int_eq(port_state(context), IBV_PORT_DOWN);
+		ip("link set urxe0 up");
+		expect_events(context, EVENT(IBV_EVENT_PORT_ACTIVE));
+		ck_assert_int_eq(port_state(context), IBV_PORT_ACTIVE);
+	}
+	fixture_close(context);
+	/* Nor is it of a device that is opened meanwhile. */
+	ip("link set urxe0 down");
+	context = fixture_open();
+	ck_assert_int_eq(port_state(context), IBV_PORT_DOWN);
+	ip("link set urxe0 up");
+	expect_events(context, EVENT(IBV_EVENT_PORT_ACTIVE));
+	expect_no_event(context);
+	fixture_close(context);
+}
+END_TEST
+
 static void expect_flushed(struct pair *pair)
 {
 	struct ibv_qp_init_attr init;
@@ -682,6 +709,7 @@ int main(void)
 	tcase_add_test(tests, addresses_come_and_go);
 	tcase_add_test(tests, traffic_by_an_address_that_came);
 	tcase_add_test(tests, addresses_of_the_node);
+	tcase_add_test(tests, network_device_of_an_address_goes_down);
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, network_device_of_the_machine_goes);
 	tcase_add_test(tests, groups_of_an_address_that_came);
