@@ -121,6 +121,8 @@ START_TEST(cause_is_reported)
 
 	ck_assert_msg(says(said, entry, row->says), "0x%04x %s: not \"%s\" but:\n%s", entry->cause,
 		      entry->name, row->says, said);
+	ck_assert_msg(!row->never || !find_report(said, find_entry(row->never)),
+		      "0x%04x %s: with 0x%04x:\n%s", entry->cause, entry->name, row->never, said);
 	ck_assert_msg(!table->alone || count_reports(said) == 1,
 		      "0x%04x %s: more than one report:\n%s", entry->cause, entry->name, said);
 	free(said);

@@ -27,6 +27,7 @@ struct cause_row {
 	/* Part of what is said to have been found: in the paragraph of an error, the line of a
 	 * notice. */
 	const char *says;
+	enum cause never; /* what is not reported besides; 0: anything may be */
 };
 
 struct cause_table {

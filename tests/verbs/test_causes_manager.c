@@ -508,6 +508,13 @@ static void too_much_to_reject(void)
 	ck_fails(rdma_reject(take_request(), bytes, 149), EINVAL);
 }
 
+static void too_much_to_reject_a_datagram(void)
+{
+	listen_on(PORT, RDMA_PS_UDP);
+	begin_connecting(PORT, RDMA_PS_UDP);
+	ck_fails(rdma_reject(take_request(), bytes, 137), EINVAL);
+}
+
 static void connect_without_parameters(void)
 {
 	ck_fails(rdma_connect(resolved_id(), NULL), EINVAL);
@@ -742,7 +749,9 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_PRIVATE_DATA, too_much_to_accept,
 	 "REP: 200 bytes of private data, of at most 196"},
 	{CAUSE_CM_PRIVATE_DATA, too_much_to_reject,
-	 "REJ: 149 bytes of private data, of at most 148"},
+	 "REJ: 149 bytes of private data, of at most 148", CAUSE_CM_ID_STATE},
+	{CAUSE_CM_PRIVATE_DATA, too_much_to_reject_a_datagram,
+	 "SIDR_REP: 137 bytes of private data, of at most 136", CAUSE_CM_ID_STATE},
 	{CAUSE_CM_CONN_PARAM, connect_without_parameters, "conn_param is NULL"},
 	{CAUSE_CM_RESOURCES, too_many_reads, "responder_resources 200 of at most 128"},
 	{CAUSE_CM_QP, second_queue_pair, "the id has QP 0x"},

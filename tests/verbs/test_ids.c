@@ -124,6 +124,21 @@ START_TEST(migration_moves_events)
 }
 END_TEST
 
+struct late_event {
+	pthread_t thread;
+	struct rdma_event_channel *from;
+	struct rdma_cm_event *taken, *acked;
+};
+
+static void *take_then_acknowledge(void *argument)
+{
+	struct late_event *late = argument;
+
+	ck_assert_int_eq(rdma_get_cm_event(late->from, &late->taken), 0);
+	ck_assert_int_eq(rdma_ack_cm_event(late->acked), 0);
+	return NULL;
+}
+
 START_TEST(migration_waits_for_acks)
 {
 	struct rdma_event_channel *other = open_channel();
@@ -134,6 +149,28 @@ START_TEST(migration_waits_for_acks)
 	late_ack_begin(&ack, next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0));
 	ck_assert_int_eq(rdma_migrate_id(id, other), 0);
 	late_ack_must_be_done(&ack);
+	destroy(id);
+	rdma_destroy_event_channel(other);
+}
+END_TEST
+
+/* What another thread has got from the new channel may be acked when the call has returned. */
+START_TEST(migration_waits_for_no_others)
+{
+	struct rdma_event_channel *other = open_channel();
+	struct rdma_cm_id *id = new_id();
+	struct late_event late = {.from = other};
+	struct rdma_cm_event *event;
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
+	late.acked = next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	ck_assert_int_eq(pthread_create(&late.thread, NULL, take_then_acknowledge, &late), 0);
+	ck_assert_int_eq(rdma_migrate_id(id, other), 0);
+	ck_assert_int_eq(pthread_join(late.thread, NULL), 0);
+	event = late.taken;
+	ck_assert_int_eq(event->event, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	ck_assert_int_eq(rdma_ack_cm_event(event), 0);
 	destroy(id);
 	rdma_destroy_event_channel(other);
 }
@@ -597,10 +634,13 @@ START_TEST(forks)
 }
 END_TEST
 
-/* What the parent has got of an id it acks there: a child that destroys the id doesn't wait for it.
+/*
+ * What the parent has got of an id it acks there: a child that destroys the id doesn't wait for it.
+ * The child may ack it, or not.
  */
 START_TEST(forks_with_an_event)
 {
+	const bool acks = _i;
 	struct rdma_cm_id *id = new_id();
 	struct rdma_cm_event *event;
 	int status;
@@ -610,11 +650,30 @@ START_TEST(forks_with_an_event)
 	event = next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	pid = fork();
 	if (pid == 0)
-		_exit(rdma_destroy_id(id) != 0);
+		_exit((acks && rdma_ack_cm_event(event) != 0) || rdma_destroy_id(id) != 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFEXITED(status));
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 	ck_assert_int_eq(rdma_ack_cm_event(event), 0);
+	destroy(id);
+}
+END_TEST
+
+/* Destroying acks what the last call has left. */
+START_TEST(forks_of_synchronous_ids)
+{
+	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
+	int status;
+	pid_t pid;
+
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
+	ck_assert_ptr_nonnull(id->event);
+	pid = fork();
+	if (pid == 0)
+		_exit(rdma_destroy_id(id) != 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	ck_assert_int_eq(WEXITSTATUS(status), 0);
 	destroy(id);
 }
 END_TEST
@@ -680,6 +739,7 @@ int main(void)
 	tcase_add_test(tests, destroying_an_id_waits_for_acks);
 	tcase_add_test(tests, migration_moves_events);
 	tcase_add_test(tests, migration_waits_for_acks);
+	tcase_add_test(tests, migration_waits_for_no_others);
 	tcase_add_test(tests, migration_to_no_channel_makes_synchronous);
 	tcase_add_test(tests, synchronous_ids_wait_themselves);
 	tcase_add_test(tests, calls_out_of_order);
@@ -699,7 +759,8 @@ int main(void)
 	tcase_add_test(tests, devices);
 	if (CHILD_ALLOCATES) {
 		tcase_add_test(tests, forks);
-		tcase_add_test(tests, forks_with_an_event);
+		tcase_add_loop_test(tests, forks_with_an_event, 0, 2);
+		tcase_add_test(tests, forks_of_synchronous_ids);
 		tcase_add_test(tests, refused_to_listen);
 		tcase_add_test(tests, shared_between_processes);
 	}

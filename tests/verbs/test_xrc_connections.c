@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <rdma/rdma_verbs.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
 
@@ -197,6 +199,16 @@ static struct ibv_srq_init_attr_ex shared_queue(void)
 	};
 }
 
+/* For a QP of RC, which takes no SRQ of XRC. */
+static struct ibv_srq *rc_queue(struct rdma_cm_id *id)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq *srq = ibv_create_srq(id->pd, &attr);
+
+	ck_assert_ptr_nonnull(srq);
+	return srq;
+}
+
 /* What isn't given is the id's, and goes with its SRQ. */
 START_TEST(queue_with_defaults)
 {
@@ -218,6 +230,37 @@ START_TEST(queue_with_defaults)
 	rdma_destroy_srq(id);
 	ck_assert_ptr_null(id->recv_cq);
 	rdma_destroy_id(id);
+}
+END_TEST
+
+/* The SRQ completes to it, whichever type the QP has. Nothing of it is the application's error. */
+START_TEST(queue_outlives_the_queue_pair)
+{
+	static struct said said;
+	struct rdma_cm_id *ids[] = {open_endpoint(IBV_QPT_XRC_RECV),
+				    open_bound_id(NULL, RDMA_PS_IB)};
+
+	for (unsigned int i = 0; i < 2; i++) {
+		struct ibv_srq_init_attr_ex attr = shared_queue();
+		struct ibv_qp_init_attr qp_attr = queue_pair;
+
+		qp_attr.qp_type = ids[i]->qp_type;
+		ck_assert_int_eq(rdma_create_srq_ex(ids[i], &attr), 0);
+		if (ids[i]->qp_type == IBV_QPT_RC)
+			qp_attr.srq = rc_queue(ids[i]);
+		said_begin(&said);
+		ck_assert_int_eq(rdma_create_qp(ids[i], NULL, &qp_attr), 0);
+		rdma_destroy_qp(ids[i]);
+		said_end(&said);
+		ck_assert_uint_eq(said_count(&said, CAUSE_OBJECT_IN_USE), 0);
+		ck_assert_ptr_eq(ids[i]->recv_cq, attr.cq);
+		ck_assert_ptr_null(ids[i]->send_cq);
+		if (ids[i]->qp_type == IBV_QPT_RC)
+			ck_assert_int_eq(ibv_destroy_srq(qp_attr.srq), 0);
+		rdma_destroy_srq(ids[i]);
+		ck_assert_ptr_null(ids[i]->recv_cq);
+		rdma_destroy_id(ids[i]);
+	}
 }
 END_TEST
 
@@ -272,11 +315,13 @@ int main(void)
 	TCase *tests = tcase_create("xrc_connections");
 
 	fixture_environment();
+	setenv("URXE_EXPLAIN", "1", 1);
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, endpoints);
 	tcase_add_test(tests, shared_queue_of_targets);
 	tcase_add_test(tests, types_do_not_mix);
 	tcase_add_test(tests, queue_with_defaults);
+	tcase_add_test(tests, queue_outlives_the_queue_pair);
 	tcase_add_test(tests, queue_with_what_is_given);
 	tcase_add_test(tests, queue_refused);
 	suite_add_tcase(suite, tests);

@@ -115,6 +115,7 @@ struct rdma_record {
 	struct rdma_id
 		*id; /* its destruction waits for the ack; of a CONNECT_REQUEST the listener */
 	struct multicast_membership *multicast;
+	uint32_t moves; /* of @id when it was taken */
 
 	const struct rdma_outcome *outcome; /* of @cause; NULL: a call's own event */
 	struct cm_event cause;		    /* copied: private data is there */
@@ -180,6 +181,7 @@ struct rdma_id {
 	bool ack_timeout_set;	  /* perhaps to 0: the QP's timer is off (IBA 9.7.6.1.3) */
 	bool reuse_address, address_family_only, address_family_only_set;
 	bool source_chosen; /* by rdma_resolve_addr() */
+	bool srq_completes; /* ibv.srq, one of XRC, to ibv.recv_cq */
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
 	struct ibv_qp_init_attr *request_qp;
@@ -192,6 +194,7 @@ struct rdma_id {
 	struct rdma_addrinfo *addrinfo;
 
 	uint32_t events_taken, events_acked;
+	uint32_t moves, moved_from; /* migrations; events taken before the last, and not acked */
 };
 
 /* Connections of InfiniBand's addresses have none (Linux: cma_format_hdr()). */
@@ -282,6 +285,8 @@ struct rdma_channel *rdma_channel_new(void);
 void rdma_channel_free(struct rdma_channel *channel);
 /* Wait until every event of @id that was taken is acked. rdma.lock is held, and let go of. */
 void rdma_drain_events(struct rdma_id *id);
+/* The same of those that were taken before rdma_channel_move(). */
+void rdma_drain_moved_events(struct rdma_id *id);
 void rdma_drain_membership_events(struct multicast_membership *membership);
 
 /* rdma_event.c: the sink of every HCA's connection manager. */

@@ -440,6 +440,8 @@ void rdma_channel_move(struct rdma_id *id, struct rdma_channel *to)
 	moving = channel_withdraw(id, about_id, NULL);
 	id->channel = to;
 	id->ibv.channel = &to->ibv;
+	id->moves++;
+	id->moved_from = id->events_taken - id->events_acked;
 	DL_FOREACH_SAFE (moving, record, next)
 		channel_append(to, record);
 	pthread_mutex_unlock(&queue_lock);
@@ -458,6 +460,12 @@ bool rdma_channel_is_empty(struct rdma_channel *channel)
 void rdma_drain_events(struct rdma_id *id)
 {
 	while (id->events_acked != id->events_taken)
+		rdma_wait(&acked);
+}
+
+void rdma_drain_moved_events(struct rdma_id *id)
+{
+	while (id->moved_from)
 		rdma_wait(&acked);
 }
 
@@ -485,6 +493,7 @@ static struct rdma_record *channel_take(struct rdma_channel *channel)
 	pthread_mutex_unlock(&queue_lock);
 	if (record) {
 		record->id->events_taken++;
+		record->moves = record->id->moves;
 		if (record->multicast)
 			record->multicast->events_taken++;
 	}
@@ -534,6 +543,16 @@ int urxe_rdma_get_cm_event(struct rdma_event_channel *ibv, struct rdma_cm_event 
 	return 0;
 }
 
+/* Of an event that was taken before a fork the child waits for no ack, and may give one. */
+static void count_ack(struct rdma_id *id, const struct rdma_record *record)
+{
+	if (id->events_acked == id->events_taken)
+		return;
+	id->events_acked++;
+	if (record->moves != id->moves && id->moved_from)
+		id->moved_from--;
+}
+
 int urxe_rdma_ack_cm_event(struct rdma_cm_event *event)
 {
 	struct rdma_record *record = (struct rdma_record *)event;
@@ -541,7 +560,7 @@ int urxe_rdma_ack_cm_event(struct rdma_cm_event *event)
 	if (!event)
 		return rdma_fail(EINVAL);
 	rdma_enter();
-	record->id->events_acked++;
+	count_ack(record->id, record);
 	if (record->multicast)
 		record->multicast->events_acked++;
 	pthread_cond_broadcast(&acked);

@@ -369,15 +369,16 @@ static int reject(struct rdma_cm_id *ibv, enum cm_reject_reason reason, const vo
 	const struct rdma_conn_param param = {.private_data = data,
 					      .private_data_len = data ? length : 0};
 	struct rdma_id *id = to_rdma_id(ibv);
+	const bool datagram = ibv->qp_type == IBV_QPT_UD;
 	char text[RDMA_ADDRESS_TEXT];
 	int error = EINVAL;
 
 	rdma_enter();
-	if (id->cm && ibv->qp_type == IBV_QPT_UD)
+	if (id->cm && datagram)
 		error = send_service_reply(id, CM_SIDR_REJECTED, &param);
 	else if (id->cm)
 		error = cm_send_rej(id->cm, reason, data, param.private_data_len, clock_now());
-	if (error && param.private_data_len <= cm_private_length(CM_REJ))
+	if (error && param.private_data_len <= cm_private_length(datagram ? CM_SIDR_REP : CM_REJ))
 		rdma_refuse_state(id, "rdma_reject()", "REQ_RECEIVED, or not ESTABLISHED yet");
 	rdma_leave();
 	if (error)

@@ -81,6 +81,7 @@ static void rdma_after_fork_in_child(void)
 		if (id->channel)
 			rdma_channel_inherit(id->channel);
 		id->events_acked = id->events_taken;
+		id->moved_from = 0;
 		rdma_multicast_after_fork_child(id);
 		rdma_addrinfo_after_fork_child(id);
 		rdma_port_release(id);
@@ -267,7 +268,8 @@ int urxe_rdma_migrate_id(struct rdma_cm_id *ibv, struct rdma_event_channel *chan
 		left = id->channel;
 	rdma_channel_move(id, to);
 	id->synchronous = !channel;
-	rdma_drain_events(id);
+	/* What a thread takes from the new channel meanwhile may wait for this call to return. */
+	rdma_drain_moved_events(id);
 	rdma_leave();
 	if (left)
 		rdma_channel_free(left);
