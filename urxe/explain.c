@@ -7,12 +7,14 @@
 
 #include <argp.h>
 #include <ctype.h>
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/cause/cause.h"
+#include "net/fault/fault_words.h"
 #include "net/verbs_text.h"
 #include "urxe/command.h"
 
@@ -92,6 +94,13 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
+static void print_brief(const struct cause_entry *entry)
+{
+	printf("\n0x%04x  %s\n", entry->cause, entry->name);
+	print_wrapped("        ", entry->title);
+	print_wrapped("        ", entry->shows);
+}
+
 /* Name the causes that show as @status; returns whether there are any. */
 static bool list_causes(const char *status)
 {
@@ -105,11 +114,41 @@ static bool list_causes(const char *status)
 			printf("%s can have these causes; urxe explain NUMBER tells more of one.\n",
 			       status);
 		found = true;
-		printf("\n0x%04x  %s\n", entry->cause, entry->name);
-		print_wrapped("        ", entry->title);
-		print_wrapped("        ", entry->shows);
+		print_brief(entry);
 	}
 	return found;
+}
+
+/* A status or an event of other devices, as those of NICs that fail: here a fault can give it. */
+static bool list_faults(const char *status)
+{
+	static const struct {
+		const char *prefix;
+		const struct fault_words *names;
+		unsigned int cause;
+	} kinds[] = {
+		{WC_STATUS_PREFIX, &fault_statuses, CAUSE_INJECTED_COMPLETION},
+		{EVENT_TYPE_PREFIX, &fault_events, CAUSE_INJECTED_EVENT},
+	};
+
+	for (unsigned int i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		size_t prefix = strlen(kinds[i].prefix);
+		unsigned int number;
+
+		if (strncmp(status, kinds[i].prefix, prefix) != 0 ||
+		    !fault_words_find(kinds[i].names, status + prefix, strlen(status + prefix),
+				      &number))
+			continue;
+		printf("%s comes of faults alone here (urxe-faults(7)).\n", status);
+		print_brief(cause_find(kinds[i].cause));
+		return true;
+	}
+	return false;
+}
+
+static bool explain_constant(const char *status)
+{
+	return list_causes(status) || list_faults(status);
 }
 
 static bool is_name(const char *text)
@@ -121,22 +160,48 @@ static bool is_name(const char *text)
 	return end > text && !*end;
 }
 
-/* A status without the prefix that all of its kind have is good enough. */
+/* The errno of a name, by the one of its names that the catalogue has; NULL for other words. */
+static const char *errno_name(const char *name)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} others[] = {{"ENOTSUP", ENOTSUP}, {"EWOULDBLOCK", EWOULDBLOCK}};
+	const char *found;
+
+	for (unsigned int i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		if (strcasecmp(name, others[i].name) == 0)
+			return strerrorname_np(others[i].number);
+	}
+	for (unsigned int number = 0; number < fault_errnos.count; number++) {
+		if ((found = fault_errnos.name(number)) && strcasecmp(name, found) == 0)
+			return found;
+	}
+	return NULL;
+}
+
+/*
+ * A status without the prefix that all of its kind have is good enough. What shows is text, too:
+ * a word of it that isn't a name is no subject.
+ */
 static bool explain_status(const char *name)
 {
-	static const char *const prefixes[] = {"", WC_STATUS_PREFIX, EVENT_TYPE_PREFIX,
-					       "RDMA_CM_EVENT_"};
+	static const char *const prefixes[] = {WC_STATUS_PREFIX, EVENT_TYPE_PREFIX,
+					       "RDMA_CM_EVENT_", ""};
+	const char *error = errno_name(name);
 	bool found = false;
 
-	if (!is_name(name))
-		return false;
+	if (error || !is_name(name))
+		return error && list_causes(error);
 	for (unsigned int i = 0; !found && i < sizeof(prefixes) / sizeof(*prefixes); i++) {
 		char status[64];
 
+		if (!*prefixes[i] && !strchr(name, '_'))
+			break;
 		snprintf(status, sizeof(status), "%s%s", prefixes[i], name);
 		for (char *letter = status; *letter; letter++)
 			*letter = toupper((unsigned char)*letter);
-		found = list_causes(status);
+		found = explain_constant(status);
 	}
 	return found;
 }
@@ -150,7 +215,7 @@ static bool explain_text(const char *words)
 	for (unsigned int i = 0; !found && i < VERBS_TEXTS; i++) {
 		if (((text = wc_status_text(i)) && strcasecmp(text->text, words) == 0) ||
 		    ((text = event_type_text(i)) && strcasecmp(text->text, words) == 0))
-			found = list_causes(text->constant);
+			found = explain_constant(text->constant);
 	}
 	return found;
 }
@@ -160,7 +225,7 @@ static bool explain_status_number(unsigned long number)
 {
 	const char *error = number ? strerrorname_np(number) : NULL; /* "0" is no errno */
 	const struct verbs_text *status = wc_status_text(number);
-	bool found = status && list_causes(status->constant);
+	bool found = status && explain_constant(status->constant);
 
 	if (error) {
 		if (found)

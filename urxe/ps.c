@@ -238,26 +238,29 @@ static bool is_there(const struct observed *processes, uint32_t pid)
 	return false;
 }
 
-static void tell_of_missing(const struct request *request, const struct observed *processes)
+/* Returns whether all that were named are there. */
+static bool tell_of_missing(const struct request *request, const struct observed *processes)
 {
+	bool all = true;
+
 	for (unsigned int i = 0; i < request->pid_count; i++) {
-		if (!is_there(processes, request->pids[i]))
-			fprintf(stderr, "urxe: process %u has no device of urxe's open\n",
-				request->pids[i]);
+		if (is_there(processes, request->pids[i]))
+			continue;
+		fprintf(stderr, "urxe: process %u has no device of urxe's open\n",
+			request->pids[i]);
+		all = false;
 	}
+	return all;
 }
 
-/* Returns how many there were. */
-static unsigned int print_all(const struct request *request, const struct observed *processes)
+static void print_all(const struct request *request, const struct observed *processes)
 {
 	json_t *list = json_array();
 	const struct observed *process;
-	unsigned int count = 0;
 
 	LL_FOREACH (processes, process) {
 		if (!is_asked_for(request, process))
 			continue;
-		count++;
 		if (request->json)
 			json_array_append_new(list, process_json(process));
 		else
@@ -266,7 +269,6 @@ static unsigned int print_all(const struct request *request, const struct observ
 	if (request->json)
 		json_print(stdout, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
 	json_decref(list);
-	return count;
 }
 
 /* --- options ----------------------------------------------------------------------- */
@@ -331,13 +333,13 @@ int command_ps(int argc, char **argv)
 	};
 	struct request request = {};
 	struct observed *processes;
-	unsigned int count;
+	bool all;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &request))
 		return EXIT_REFUSED;
 	processes = processes_read(&request.options);
-	count = print_all(&request, processes);
-	tell_of_missing(&request, processes);
+	print_all(&request, processes);
+	all = tell_of_missing(&request, processes);
 	observed_free(processes);
-	return count || !request.pid_count ? EXIT_SUCCESS : EXIT_FAILURE;
+	return all ? EXIT_SUCCESS : EXIT_FAILURE;
 }

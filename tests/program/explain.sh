@@ -57,7 +57,24 @@ shows '^0x4001  PATH_NOT_GLOBAL' 22
 explain EINVAL
 ! grep -q '^0x4801' "$work/out" || fail "EINVAL: names what shows as EFAULT"
 
-for unknown in 0x2fff 99999 NO_SUCH_CAUSE "remote access" EINVA 0x 0 "" " " 100000000000000000000; do
+# Part of a name and a word of the text are different things: RDMA_CM_EVENT_REJECTED's causes.
+shows '^RDMA_CM_EVENT_REJECTED' rejected
+shows '^0x5001  CM_NO_LISTENER' REJECTED
+# Two names of one errno.
+for subject in EOPNOTSUPP ENOTSUP 95; do
+	shows '^0x4012  NOT_SUPPORTED' $subject
+	shows '^0x5124  CM_JOIN_MASK' $subject
+done
+shows '^EAGAIN' EWOULDBLOCK
+shows '^0x4302  SEND_QUEUE_FULL' ibv_post_send
+
+# What only hardware gives can be had by a fault.
+for subject in IBV_WC_FATAL_ERR fatal_err 'fatal error' 19; do
+	shows '^0x6101  INJECTED_COMPLETION' "$subject"
+done
+shows '^0x6103  INJECTED_EVENT' SRQ_ERR
+
+for unknown in IBV_WC_SUCCESS IBV_EVENT_WQ_FATAL the peer nothing status 0x2fff 99999 NO_SUCH_CAUSE "remote access" EINVA 0x 0 "" " " 100000000000000000000; do
 	! explain "$unknown" || fail "$unknown is explained"
 	[ "$(wc -l <"$work/err")" = 1 ] || fail "$unknown: not one line"
 	[ ! -s "$work/out" ] || fail "$unknown: says something"

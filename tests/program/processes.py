@@ -146,6 +146,15 @@ class Programs(unittest.TestCase):
         self.assertEqual((said.returncode, said.stdout), (1, ""))
         self.assertEqual(urxe("ps", "x").returncode, 2)
 
+    def test_one_of_two_is_missing(self):
+        server, _ = self.pingpong(10**8)
+        self.wait_for_qp(server, "RTS")
+        self.assertEqual(urxe("ps", str(server.pid)).returncode, 0)
+        said = urxe("ps", "1", str(server.pid))
+        self.assertIn("process 1 has no device", said.stderr)
+        self.assertIn(str(server.pid), said.stdout)
+        self.assertEqual(said.returncode, 1)
+
     def test_process_of_another_network_namespace(self):
         """It is listed when it is named."""
         if subprocess.run(["unshare", "--net", "true"], stderr=subprocess.DEVNULL).returncode:
