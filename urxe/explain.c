@@ -160,24 +160,29 @@ static bool is_name(const char *text)
 	return end > text && !*end;
 }
 
-/* The errno of a name, by the one of its names that the catalogue has; NULL for other words. */
-static const char *errno_name(const char *name)
+/* @name in capitals, behind @prefix. */
+static void put_constant(char constant[64], const char *prefix, const char *name)
+{
+	snprintf(constant, 64, "%s%s", prefix, name);
+	for (char *letter = constant; *letter; letter++)
+		*letter = toupper((unsigned char)*letter);
+}
+
+/* 0 for what names no errno. Two have a name besides the one that strerrorname_np() gives. */
+static unsigned int errno_number(const char *constant)
 {
 	static const struct {
 		const char *name;
-		int number;
+		unsigned int number;
 	} others[] = {{"ENOTSUP", ENOTSUP}, {"EWOULDBLOCK", EWOULDBLOCK}};
-	const char *found;
+	unsigned int number = 0;
 
 	for (unsigned int i = 0; i < sizeof(others) / sizeof(*others); i++) {
-		if (strcasecmp(name, others[i].name) == 0)
-			return strerrorname_np(others[i].number);
+		if (strcmp(constant, others[i].name) == 0)
+			return others[i].number;
 	}
-	for (unsigned int number = 0; number < fault_errnos.count; number++) {
-		if ((found = fault_errnos.name(number)) && strcasecmp(name, found) == 0)
-			return found;
-	}
-	return NULL;
+	fault_words_find(&fault_errnos, constant, strlen(constant), &number);
+	return number;
 }
 
 /*
@@ -188,20 +193,21 @@ static bool explain_status(const char *name)
 {
 	static const char *const prefixes[] = {WC_STATUS_PREFIX, EVENT_TYPE_PREFIX,
 					       "RDMA_CM_EVENT_", ""};
-	const char *error = errno_name(name);
+	char constant[64];
+	unsigned int error;
 	bool found = false;
 
-	if (error || !is_name(name))
-		return error && list_causes(error);
+	if (!is_name(name))
+		return false;
+	put_constant(constant, "", name);
+	error = errno_number(constant);
+	if (error)
+		return list_causes(strerrorname_np(error));
 	for (unsigned int i = 0; !found && i < sizeof(prefixes) / sizeof(*prefixes); i++) {
-		char status[64];
-
 		if (!*prefixes[i] && !strchr(name, '_'))
 			break;
-		snprintf(status, sizeof(status), "%s%s", prefixes[i], name);
-		for (char *letter = status; *letter; letter++)
-			*letter = toupper((unsigned char)*letter);
-		found = explain_constant(status);
+		put_constant(constant, prefixes[i], name);
+		found = explain_constant(constant);
 	}
 	return found;
 }

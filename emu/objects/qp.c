@@ -39,7 +39,7 @@ static int check_objects(const struct qp_type *type, const struct ibv_qp_init_at
 }
 
 /* A size of @cap, and the attribute of the device that limits it. */
-#define RETURN_IF_ABOVE_DEVICE(field, limit)                                                       \
+#define RETURN_IF_CAP_ABOVE(field, limit)                                                          \
 	do {                                                                                       \
 		if (cap->field > (uint32_t)hca->limits.device.limit)                               \
 			return refuse(EINVAL, CAUSE_QP_LIMIT,                                      \
@@ -57,16 +57,16 @@ static int check_create(const struct hca *hca, const struct qp_type *type,
 		err = capacity_need(hca, IBV_DEVICE_XRC, "ibv_create_qp()", "IBV_DEVICE_XRC");
 	if (err)
 		return err;
-	RETURN_IF_ABOVE_DEVICE(max_send_wr, max_qp_wr);
-	RETURN_IF_ABOVE_DEVICE(max_send_sge, max_sge);
+	RETURN_IF_CAP_ABOVE(max_send_wr, max_qp_wr);
+	RETURN_IF_CAP_ABOVE(max_send_sge, max_sge);
 	if (cap->max_inline_data > hca->limits.max_inline_data)
 		return refuse(EINVAL, CAUSE_QP_INLINE_LIMIT,
 			      "cap.max_inline_data is %u, the device has %u", cap->max_inline_data,
 			      hca->limits.max_inline_data);
 	if (attr->srq)
 		return 0;
-	RETURN_IF_ABOVE_DEVICE(max_recv_wr, max_qp_wr);
-	RETURN_IF_ABOVE_DEVICE(max_recv_sge, max_sge);
+	RETURN_IF_CAP_ABOVE(max_recv_wr, max_qp_wr);
+	RETURN_IF_CAP_ABOVE(max_recv_sge, max_sge);
 	return 0;
 }
 

@@ -174,7 +174,7 @@ static const struct ifaddrs *interface_of(const struct ifaddrs *interfaces,
 		if (!down)
 			down = i;
 	}
-	return down ? down : loopback;
+	return down ?: loopback;
 }
 
 /* Appends to @text, which is full from then on if it doesn't fit. */

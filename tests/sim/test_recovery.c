@@ -282,7 +282,7 @@ START_TEST(what_was_not_lost_is_not_sent_again)
 }
 END_TEST
 
-/* Of a longer one it may be that the NAK was lost: then probes repeat packets, a few on average. */
+/* Of a longer one the NAK may have been lost: then probes retransmit packets, a few on average. */
 START_TEST(long_stalls_do_not_reduce_the_window)
 {
 	enum { SEEDS = SANITIZED ? 25 : 50 };
@@ -536,7 +536,7 @@ START_TEST(short_cuts_cost_a_few_probes)
 	enum { SEEDS = SANITIZED ? 62 : 500 };
 
 	for (int seed = _i * SEEDS; seed < (_i + 1) * SEEDS; seed++) {
-		uint64_t random = seed, round_trip, repeat, start;
+		uint64_t random = seed, round_trip, retransmit, start;
 		struct sim_options network = {.bandwidth = 50};
 		struct connection c = patient();
 		const union ibv_gid *peer;
@@ -552,9 +552,9 @@ START_TEST(short_cuts_cost_a_few_probes)
 			stream_post(&streams, stream, 1);
 			must(streams_drain(&streams, SECOND));
 		}
-		repeat = probe_timeout(stream);
-		if (repeat < RETRANSMIT_TIMEOUT_LEAST)
-			repeat = RETRANSMIT_TIMEOUT_LEAST;
+		retransmit = probe_timeout(stream);
+		if (retransmit < RETRANSMIT_TIMEOUT_LEAST)
+			retransmit = RETRANSMIT_TIMEOUT_LEAST;
 		start = world_now(&streams.world);
 		stream_post(&streams, stream, between(&random, 1, 8));
 		world_run(&streams.world, between(&random, 0, 3 * round_trip / 2));
@@ -562,7 +562,7 @@ START_TEST(short_cuts_cost_a_few_probes)
 		world_run(&streams.world, between(&random, 0, round_trip));
 		sim_partition(streams.world.sim, peer, false);
 		/* The tail after one, the oldest after two more, and what was behind it. */
-		must_msg(streams_drain(&streams, 3 * repeat + 4 * round_trip + 10 * MS),
+		must_msg(streams_drain(&streams, 3 * retransmit + 4 * round_trip + 10 * MS),
 			 "seed %d: not done after %llu ns", seed,
 			 (unsigned long long)(world_now(&streams.world) - start));
 		must_msg(!stream->failed && timeouts(stream) == 0, "seed %d: a timeout", seed);

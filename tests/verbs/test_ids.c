@@ -598,6 +598,15 @@ START_TEST(devices)
 }
 END_TEST
 
+static int exit_status(pid_t child)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
 /* What the child of a fork finds: the parent's ids may be destroyed, and all is as at the start. */
 static int child(struct rdma_cm_id *inherited)
 {
@@ -619,16 +628,13 @@ static int child(struct rdma_cm_id *inherited)
 START_TEST(forks)
 {
 	struct rdma_cm_id *id = new_id();
-	int status;
 	pid_t pid;
 
 	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, PORT)), 0);
 	pid = fork();
 	if (pid == 0)
 		_exit(child(id));
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_int_eq(exit_status(pid), 0);
 	ck_assert_int_eq(rdma_listen(id, 1), 0);
 	destroy(id);
 }
@@ -643,7 +649,6 @@ START_TEST(forks_with_an_event)
 	const bool acks = _i;
 	struct rdma_cm_id *id = new_id();
 	struct rdma_cm_event *event;
-	int status;
 	pid_t pid;
 
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
@@ -651,9 +656,7 @@ START_TEST(forks_with_an_event)
 	pid = fork();
 	if (pid == 0)
 		_exit((acks && rdma_ack_cm_event(event) != 0) || rdma_destroy_id(id) != 0);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_int_eq(exit_status(pid), 0);
 	ck_assert_int_eq(rdma_ack_cm_event(event), 0);
 	destroy(id);
 }
@@ -663,7 +666,6 @@ END_TEST
 START_TEST(forks_of_synchronous_ids)
 {
 	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
-	int status;
 	pid_t pid;
 
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
@@ -671,9 +673,7 @@ START_TEST(forks_of_synchronous_ids)
 	pid = fork();
 	if (pid == 0)
 		_exit(rdma_destroy_id(id) != 0);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	ck_assert_int_eq(WEXITSTATUS(status), 0);
+	ck_assert_int_eq(exit_status(pid), 0);
 	destroy(id);
 }
 END_TEST
@@ -682,7 +682,6 @@ END_TEST
 static int bind_elsewhere(bool reuse)
 {
 	pid_t pid = fork();
-	int status;
 
 	if (pid == 0) {
 		struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
@@ -690,9 +689,7 @@ static int bind_elsewhere(bool reuse)
 		set_int(id, RDMA_OPTION_ID_REUSEADDR, reuse);
 		_exit(rdma_bind_addr(id, socket_address(NULL, PORT)) ? errno : 0);
 	}
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert(WIFEXITED(status));
-	return WEXITSTATUS(status);
+	return exit_status(pid);
 }
 
 /* An id that can't listen any more keeps its port, from other processes, too. */

@@ -181,7 +181,6 @@ struct rdma_id {
 	bool ack_timeout_set;	  /* perhaps to 0: the QP's timer is off (IBA 9.7.6.1.3) */
 	bool reuse_address, address_family_only, address_family_only_set;
 	bool source_chosen; /* by rdma_resolve_addr() */
-	bool srq_completes; /* ibv.srq, one of XRC, to ibv.recv_cq */
 
 	/* rdma_create_ep(): for rdma_get_request() and rdma_connect(). */
 	struct ibv_qp_init_attr *request_qp;

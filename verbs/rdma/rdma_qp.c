@@ -39,8 +39,9 @@ static int create_queue(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_ch
 
 static void destroy_queues(struct rdma_cm_id *id)
 {
-	/* To try in vain would be reported, as an error of the application's. */
-	if (!id->srq || !to_rdma_id(id)->srq_completes)
+	/* An SRQ of XRC may complete to it: to try in vain would be reported, as the application's.
+	 */
+	if (!id->srq || to_srq(id->srq)->cq != to_cq(id->recv_cq))
 		destroy_queue(&id->recv_cq_channel, &id->recv_cq);
 	destroy_queue(&id->send_cq_channel, &id->send_cq);
 }
@@ -314,7 +315,6 @@ int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 			destroy_queues(id);
 		return rdma_fail(error);
 	}
-	to_rdma_id(id)->srq_completes = attr->srq_type == IBV_SRQT_XRC && attr->cq == id->recv_cq;
 	if (!id->pd)
 		id->pd = attr->pd;
 	return 0;
