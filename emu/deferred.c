@@ -7,6 +7,7 @@
 #include <utlist.h>
 
 #include "net/tuning.h"
+#include "net/wire/wire.h"
 
 struct deferred_qp {
 	UT_hash_handle hh;
@@ -18,6 +19,7 @@ struct deferred_qp {
 void deferred_init(struct deferred *deferred)
 {
 	deferred->qps = NULL;
+	deferred->responses = 0;
 	atomic_init(&deferred->tried_at, TIME_NEVER);
 }
 
@@ -33,6 +35,19 @@ static struct deferred_qp *find_qp(const struct deferred *deferred, uint32_t num
 bool deferred_has(const struct deferred *deferred, uint32_t number)
 {
 	return find_qp(deferred, number) != NULL;
+}
+
+static bool is_xrc(const struct link_frame *frame, enum opcode_flags kind)
+{
+	const struct bth *bth = (const struct bth *)frame->data;
+	const struct opcode *op = opcode_find(bth->opcode);
+
+	return (bth->opcode & WIRE_TRANSPORT_MASK) == WIRE_XRC && op && op->flags & kind;
+}
+
+bool deferred_precedes(const struct deferred *deferred, const struct link_frame *frame)
+{
+	return deferred->responses && is_xrc(frame, OPCODE_REQUEST);
 }
 
 bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_t length)
@@ -106,18 +121,21 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 		qp->first = copy;
 	qp->last = copy;
 	qp->bytes += sizeof(*copy) + frame->length;
+	deferred->responses += is_xrc(&copy->frame, OPCODE_RESPONSE);
 	if (atomic_load(&deferred->tried_at) == TIME_NEVER)
 		set_time(deferred, now);
 	return true;
 }
 
-static void drop_until(struct deferred_qp *qp, const struct deferred_frame *stays)
+static void drop_until(struct deferred *deferred, struct deferred_qp *qp,
+		       const struct deferred_frame *stays)
 {
 	while (qp->first != stays) {
 		struct deferred_frame *frame = qp->first;
 
 		qp->first = frame->next;
 		qp->bytes -= sizeof(*frame) + frame->frame.length;
+		deferred->responses -= is_xrc(&frame->frame, OPCODE_RESPONSE);
 		free(frame);
 	}
 }
@@ -134,7 +152,7 @@ bool deferred_retry(struct deferred *deferred, deferred_deliver *deliver, void *
 		const struct deferred_frame *stays = deliver(context, qp->number, qp->first, now);
 
 		any |= stays != qp->first;
-		drop_until(qp, stays);
+		drop_until(deferred, qp, stays);
 		if (!qp->first)
 			remove_qp(deferred, qp);
 	}

@@ -5,6 +5,10 @@
  * receiving thread, which serves all queue pairs, doesn't wait for it. They are copies, in
  * order, and delivered before any later frame of their queue pair.
  *
+ * A peer's two directions of XRC are two queue pairs each, an initiator and a target. It sends an
+ * ACK before the application's answer to what is acknowledged, and applications count on their
+ * completing in this order: a target's frames wait behind the responses for initiators, too.
+ *
  * Called by emu/receive.c. All of it belongs to the thread that receives (hca.receive_lock), but
  * for deferred_retry_at(), which any thread may call.
  */
@@ -27,6 +31,7 @@ struct deferred_qp;
 
 struct deferred {
 	struct deferred_qp *qps;   /* uthash, by QP number */
+	unsigned int responses;	   /* of XRC, among the frames */
 	_Atomic uint64_t tried_at; /* when this was tried last, or began; TIME_NEVER: empty */
 };
 
@@ -35,6 +40,9 @@ void deferred_destroy(struct deferred *deferred);
 
 /* Whether frames for QP @number are waiting, so that a later one must, too. */
 bool deferred_has(const struct deferred *deferred, uint32_t number);
+
+/* Whether @frame is for a target of XRC, and responses for initiators are waiting. */
+bool deferred_precedes(const struct deferred *deferred, const struct link_frame *frame);
 
 /* Whether @length bytes more may be kept for it. */
 bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_t length);

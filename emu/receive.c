@@ -178,8 +178,8 @@ static const struct deferred_frame *deliver_deferred(void *context, uint32_t num
 	struct hca *hca = context;
 	const struct deferred_frame *deferred;
 	struct packet packet;
-	bool busy;
-	struct qp *qp = try_qp(hca, number, &busy);
+	bool busy = deferred_precedes(&hca->deferred, &frames->frame);
+	struct qp *qp = busy ? NULL : try_qp(hca, number, &busy);
 	unsigned int count;
 
 	if (busy)
@@ -240,7 +240,7 @@ static bool receiver_begin(struct receiver *receiver, const struct packet *packe
 	bool busy;
 
 	make_room(hca, number, frame->length, now);
-	busy = deferred_has(&hca->deferred, number);
+	busy = deferred_has(&hca->deferred, number) || deferred_precedes(&hca->deferred, frame);
 	receiver->number = number;
 	if (!busy)
 		receiver->qp = try_qp(hca, number, &busy);

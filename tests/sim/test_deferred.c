@@ -3,6 +3,7 @@
  * Frames for a queue pair that another thread has locked (emu/deferred.h). That thread is the
  * test: it holds qp.lock while the world goes on.
  */
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "net/tuning.h"
@@ -72,6 +73,65 @@ START_TEST(order_is_kept)
 		world_expect(p.a, i, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(p.b->hca->counters->out_of_seq_request, 0);
 	ck_assert_uint_eq(p.a->hca->counters->retransmitted_pkts, 0);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* The other direction of an XRC pair: an initiator of b, and a's target with a receive. */
+struct reverse {
+	struct xrcd *xrcd;
+	struct srq *srq;
+	struct qp *initiator, *target;
+};
+
+static void reverse_create(struct reverse *reverse, struct node *from, struct node *to)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
+	struct qp_options options = {.type = IBV_QPT_XRC_SEND, .cap = {.max_send_wr = 1}};
+	struct ibv_recv_wr receive = {.wr_id = 3};
+
+	ck_assert_int_eq(xrcd_open(to->hca, NULL, O_CREAT, &reverse->xrcd), 0);
+	ck_assert_int_eq(srq_create_xrc(to->pd, reverse->xrcd, to->cq, &attr, &reverse->srq), 0);
+	ck_assert_int_eq(srq_post(reverse->srq, &receive, NULL), 0);
+	reverse->initiator = world_qp(from, &options);
+	options = (struct qp_options){.type = IBV_QPT_XRC_RECV, .xrcd = reverse->xrcd};
+	reverse->target = world_qp(to, &options);
+	world_connect(from, reverse->initiator, to, reverse->target, &world_connection);
+}
+
+static void reverse_destroy(struct reverse *reverse)
+{
+	ck_assert_int_eq(qp_destroy(reverse->initiator), 0);
+	ck_assert_int_eq(qp_destroy(reverse->target), 0);
+	ck_assert_int_eq(srq_destroy(reverse->srq), 0);
+	ck_assert_int_eq(xrcd_close(reverse->xrcd), 0);
+}
+
+/* a's thread is still within ibv_post_send() when both the ACK and b's answer have come. */
+START_TEST(answer_follows_ack)
+{
+	struct reverse reverse;
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_XRC_SEND, NULL, 1, NULL);
+	reverse_create(&reverse, p.b, p.a);
+	pair_receive(&p, 8, 1);
+	pair_post(&p, IBV_WR_SEND, 8, 2);
+	pthread_mutex_lock(&p.qa->lock);
+	world_run(&p.world, MS / 100);
+	world_expect(p.b, 1, IBV_WC_SUCCESS);
+	ck_assert_int_eq(world_post_send(reverse.initiator,
+					 &(struct ibv_send_wr){
+						 .opcode = IBV_WR_SEND,
+						 .qp_type.xrc.remote_srqn = reverse.srq->number,
+					 }),
+			 0);
+	world_expect_none(p.a, MS / 100);
+	pthread_mutex_unlock(&p.qa->lock);
+	world_expect(p.a, 2, IBV_WC_SUCCESS);
+	world_expect(p.a, 3, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(p.a->hca->deferred.responses, 0);
+	reverse_destroy(&reverse);
 	pair_destroy(&p);
 }
 END_TEST
@@ -195,6 +255,7 @@ int main(void)
 
 	tcase_add_test(tcase, others_receive);
 	tcase_add_test(tcase, order_is_kept);
+	tcase_add_test(tcase, answer_follows_ack);
 	tcase_add_test(tcase, destroyed_meanwhile);
 	tcase_add_test(tcase, bounded);
 	tcase_add_test(tcase, unreliable_is_not_lost);
