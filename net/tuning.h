@@ -140,6 +140,13 @@
 #define VERY_LOSSY_INTERVAL (1024 * 1024)
 #define PROBE_TIMEOUT_VERY_LOSSY UINT64_C(30000)
 /*
+ * Where a round trip takes less, ns, it is the hosts rather than the path that take the time, and a
+ * packet alone is answered sooner than any that was timed among others: an answer that comes soon
+ * doesn't show that the packet had only been late.
+ */
+#define LATE_ROUND_LEAST UINT64_C(200000)
+
+/*
  * What the answer to a packet that was sent again may take beyond two round trips, and still say
  * that the peer wasn't slow: a process that sleeps is woken in as much.
  */

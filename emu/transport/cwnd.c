@@ -88,7 +88,7 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 {
 	uint64_t round = rtt->smoothed > CWND_ROUND_LEAST ? rtt->smoothed : CWND_ROUND_LEAST;
 
-	if (cwnd->reductions && elapsed(cwnd->reduced_at, now) < round) {
+	if (cwnd->reductions && !cwnd->restored && elapsed(cwnd->reduced_at, now) < round) {
 		if (loss != CWND_LOST_MANY || cwnd->reduced_for != CWND_LOST_ONE)
 			return cwnd->reductions;
 		cwnd->size = cwnd->before; /* it wasn't by chance */
@@ -97,6 +97,7 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 	}
 	cwnd->before = cwnd->size;
 	cwnd->reduced_at = now;
+	cwnd->restored = false;
 	reduce(cwnd, loss, rtt);
 	if (loss == CWND_MARKED) /* whatever is lost or not, it was right */
 		cwnd->before = cwnd->size;
@@ -105,9 +106,11 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 
 void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number)
 {
-	if (number != cwnd->reductions || cwnd->before.limit <= cwnd->size.limit)
+	if (number != cwnd->reductions)
 		return;
-	cwnd->size = cwnd->before;
+	cwnd->restored = true;
+	if (cwnd->before.limit > cwnd->size.limit)
+		cwnd->size = cwnd->before;
 }
 
 /* By slow start from @limit, up to what was reached; while it opens already, to that aim. */

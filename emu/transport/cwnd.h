@@ -77,6 +77,7 @@ struct cwnd {
 	uint64_t reduced_at;
 	uint32_t reductions;
 	enum cwnd_loss reduced_for;
+	bool restored; /* the last reduction was in vain, and is none any more */
 };
 
 void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm);

@@ -310,6 +310,13 @@ void destination_note_dropped(struct destination *destination)
 	pthread_spin_unlock(&destination->lock);
 }
 
+bool destination_answers_later(struct destination *destination, uint64_t time)
+{
+	uint64_t least = destination_least_round_trip(destination);
+
+	return least >= LATE_ROUND_LEAST && 4 * time < 3 * least;
+}
+
 uint64_t destination_least_round_trip(struct destination *destination)
 {
 	uint64_t least;

@@ -132,6 +132,9 @@ bool destination_keeps(struct destination *destination);
 void destination_note_kept(struct destination *destination);
 void destination_note_dropped(struct destination *destination);
 
+/* Whether it is known that no answer comes as soon as @time after what it answers was sent. */
+bool destination_answers_later(struct destination *destination, uint64_t time);
+
 /* Nothing that is sent now is answered before, ns; 0: not known. */
 uint64_t destination_least_round_trip(struct destination *destination);
 

@@ -125,6 +125,8 @@ struct recovery {
 	bool beyond; /* the acknowledgement being looked at is of what was to be sent again */
 
 	uint32_t reduction;  /* of the window, taken back if nothing was lost after all; 0: none */
+	bool reduced_all;    /* for all that was in flight, not for packets that were missing */
+	uint32_t doubt_end;  /* one beyond what was taken for lost */
 	uint64_t reduced_at; /* when that was */
 	/* A loss of a packet before this PSN is no reason for another reduction (RFC 9002, 7.3.2).
 	 */

@@ -50,25 +50,48 @@ static void go_back_for_head(struct qp *qp)
 
 /* --- the window -------------------------------------------------------------------------- */
 
-/* For what is known to be lost: unlike lost_many()'s, this reduction is never taken back. */
 static void reduce(struct qp *qp, enum cwnd_loss loss, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	destination_lost(recovery->destination, loss, now);
+	recovery->reduction = destination_lost(recovery->destination, loss, now);
+	recovery->reduced_at = now;
+	recovery->reduced_all = false;
 	recovery->reduced_end = qp->requester.highest;
 }
 
-/* The packet with @psn, and perhaps some behind it. */
+/*
+ * The packet with @psn, and perhaps some behind it: unless it was only late, which shows when it is
+ * acknowledged (settle_reduction()).
+ */
 static void lost_from(struct qp *qp, uint32_t psn, enum cwnd_loss loss, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	recovery->reduction = 0;
-	if (psn_distance(psn, recovery->reduced_end) < 0)
+	if (psn_distance(psn, recovery->reduced_end) < 0) {
 		destination_lost_before(recovery->destination, now);
-	else
-		reduce(qp, loss, now);
+		return;
+	}
+	reduce(qp, loss, now);
+	recovery->doubt_end = psn_add(psn, 1);
+}
+
+/*
+ * What was missing has come sooner than what is sent again can be answered: the network has changed
+ * the order of packets, which is no reason to send less (RFC 3522).
+ */
+static void settle_reduction(struct qp *qp, uint64_t now)
+{
+	struct recovery *recovery = &qp->recovery;
+
+	if (!recovery->reduction || recovery->reduced_all ||
+	    psn_distance(qp->requester.unacked, recovery->doubt_end) < 0)
+		return;
+	if (destination_answers_later(recovery->destination, elapsed(recovery->reduced_at, now))) {
+		destination_spurious(recovery->destination, recovery->reduction);
+		recovery->reduced_end = qp->requester.unacked;
+	}
+	recovery->reduction = 0;
 }
 
 static void lost_one(struct qp *qp, uint64_t now)
@@ -86,6 +109,7 @@ static void lost_many(struct qp *qp, uint64_t now)
 
 	recovery->reduction = destination_lost(recovery->destination, CWND_LOST_MANY, now);
 	recovery->reduced_at = now;
+	recovery->reduced_all = true;
 }
 
 /* --- acknowledged ------------------------------------------------------------------------ */
@@ -102,6 +126,7 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 
 	recovery->progress = true;
+	settle_reduction(qp, now);
 	if (recovery->timed_out)
 		destination_answered_late(recovery->destination,
 					  elapsed(recovery->silent_since, now));
@@ -147,8 +172,10 @@ bool recovery_answered(struct qp *qp, uint64_t now)
 	int32_t retransmitted = psn_distance(qp->requester.psn, recovery->probed_psn);
 
 	if (recovery->probed_at && recovery_sent_end(qp) == qp->requester.psn &&
-	    destination_probe_answered(recovery->destination, time, now))
+	    destination_probe_answered(recovery->destination, time, now)) {
 		reduce(qp, retransmitted > RETRANSMIT_RUN ? CWND_LOST_MANY : CWND_LOST_ONE, now);
+		recovery->reduction = 0; /* it was right */
+	}
 	recovery->probed_at = 0;
 	return recovery_progressed(qp, now);
 }
@@ -180,7 +207,7 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 	struct destination *destination = recovery->destination;
 
-	if (recovery->reduction) {
+	if (recovery->reduction && recovery->reduced_all) {
 		if (elapsed(recovery->reduced_at, now) < destination_least_round_trip(destination))
 			destination_spurious(destination, recovery->reduction);
 		else

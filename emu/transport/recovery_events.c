@@ -10,6 +10,7 @@ enum recovery_event {
 	EVENT_ACKED,	     /* something new */
 	EVENT_ACKED_BEYOND,  /* what was to be sent again: it hadn't been lost */
 	EVENT_ACKED_KEPT,    /* what lies behind the packet that was retransmitted */
+	EVENT_ACKED_LATE,    /* that packet, too soon for the retransmission: it hadn't been lost */
 	EVENT_ANSWERED,	     /* a probe or a retransmission, and no more, though more was sent */
 	EVENT_ANSWERED_KEPT, /* a retransmission, by a peer that keeps, and there is another gap */
 	EVENT_ANSWERED_LATE, /* a retransmission that no NAK asked for, and more is in doubt */
@@ -55,6 +56,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_RETRANSMIT][EVENT_ACKED] = {recovery_acked, RECOVERY_RETRANSMIT},
 	[RECOVERY_RETRANSMIT][EVENT_ACKED_BEYOND] = {recovery_restore, RECOVERY_SENDING},
 	[RECOVERY_RETRANSMIT][EVENT_ACKED_KEPT] = {recovery_note_kept, RECOVERY_RETRANSMIT},
+	[RECOVERY_RETRANSMIT][EVENT_ACKED_LATE] = {recovery_note_kept, RECOVERY_SENDING},
 	[RECOVERY_RETRANSMIT][EVENT_ANSWERED_KEPT] = {recovery_retransmit_next,
 						      RECOVERY_RETRANSMIT},
 	[RECOVERY_RETRANSMIT][EVENT_ANSWERED_LATE] = {recovery_retransmit_doubtful,
@@ -133,21 +135,32 @@ static void recovery_event(struct qp *qp, enum recovery_event event, uint64_t no
 
 /* --- acknowledged ------------------------------------------------------------------------ */
 
+/* Whether the packet that was retransmitted has been acknowledged. */
+static bool retransmit_answered(const struct qp *qp)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	return recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted &&
+	       psn_distance(qp->requester.unacked, recovery->retransmit_end) >= 0;
+}
+
 /*
- * Measure how long a retransmission takes to be answered. A NAK has said that the packet was
- * missing: so it is the retransmission that is acknowledged, not what was sent before.
+ * What the acknowledgement of a packet that was retransmitted says. A NAK has said that it was
+ * missing: so it is the retransmission that is acknowledged, not what was sent before, unless that
+ * was only late. How long a retransmission takes to be answered is measured.
  */
-static void note_repaired(struct qp *qp, uint64_t now)
+static enum recovery_event note_retransmit_answered(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
+	uint64_t time = elapsed(recovery->retransmitted_at, now);
 
-	if (!recovery->retransmitted_at ||
-	    psn_distance(qp->requester.unacked, recovery->retransmit_end) < 0)
-		return;
-	if (recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted)
-		destination_repaired(recovery->destination,
-				     elapsed(recovery->retransmitted_at, now), now);
-	recovery->retransmitted_at = 0;
+	if (recovery->retransmitted_at) {
+		recovery->retransmitted_at = 0;
+		if (destination_answers_later(recovery->destination, time))
+			return EVENT_ACKED_LATE;
+		destination_repaired(recovery->destination, time, now);
+	}
+	return qp->requester.unacked != recovery->retransmit_end ? EVENT_ACKED_KEPT : EVENT_ACKED;
 }
 
 void recovery_on_acked(struct qp *qp, uint64_t now)
@@ -157,13 +170,11 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 
 	if (qp->state == IBV_QPS_ERR)
 		return; /* a completion found its CQ full, and nothing is under way any more */
+	if (retransmit_answered(qp))
+		event = note_retransmit_answered(qp, now);
 	if (recovery->beyond)
 		event = EVENT_ACKED_BEYOND;
-	else if (recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted &&
-		 psn_distance(qp->requester.unacked, recovery->retransmit_end) > 0)
-		event = EVENT_ACKED_KEPT;
 	recovery->beyond = false;
-	note_repaired(qp, now);
 	recovery_event(qp, event, now);
 }
 
@@ -171,15 +182,6 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 static bool responses_follow(const struct qp *qp)
 {
 	return qp->recovery.retransmit_response || qp->requester.rd_atomic;
-}
-
-/* Whether the packet that was retransmitted has been acknowledged. */
-static bool retransmit_answered(const struct qp *qp)
-{
-	const struct recovery *recovery = &qp->recovery;
-
-	return recovery->state == RECOVERY_RETRANSMIT && !recovery->retransmit_wanted &&
-	       psn_distance(qp->requester.unacked, recovery->retransmit_end) >= 0;
 }
 
 /*

@@ -155,8 +155,10 @@ static uint64_t arrival_time(struct sim *sim, struct sim_pair *pair, uint64_t de
 	if (options->jitter)
 		time += random_below(&sim->random, options->jitter + 1);
 	if (options->reorder > 0 && random_hit(&sim->random, options->reorder)) {
-		uint64_t window = 2 * (options->latency + options->jitter) + REORDER_MIN_NS;
+		uint64_t window = options->lateness;
 
+		if (!window)
+			window = 2 * (options->latency + options->jitter) + REORDER_MIN_NS;
 		return time + 1 + random_below(&sim->random, window);
 	}
 	if (time < pair->arrival)

@@ -17,6 +17,7 @@ struct sim_options {
 	uint64_t latency; /* ns, one way, the least */
 	uint64_t jitter; /* ns, up to this much is added at random, in order unless @reorder hits */
 	double drop, duplicate, reorder, corrupt; /* probabilities, 0 to 1 */
+	uint64_t lateness; /* ns, the most by which @reorder delays; 0: two latencies with jitter */
 	uint32_t bandwidth;  /* bytes a microsecond out of each link; 0: unlimited */
 	uint32_t mark_queue; /* bytes that wait to leave above which packets are marked; 0: never */
 	uint32_t send_queue; /* bytes that may wait to leave a link, what is more is lost; 0: any */

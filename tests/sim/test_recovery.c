@@ -112,8 +112,8 @@ static double reno_rate(double loss, uint64_t round_trip)
 }
 
 /*
- * One packet in a thousand is lost, or comes too late, which to RC is the same (the responder
- * drops what it didn't expect yet), either way: what TCP makes of such a path.
+ * One packet in a thousand is lost, or comes up to a round trip too late, which can't always be
+ * told from that, either way: what TCP makes of such a path.
  */
 START_TEST(a_lossy_path_carries_what_tcp_makes_of_it)
 {
@@ -141,6 +141,32 @@ START_TEST(a_lossy_path_carries_what_tcp_makes_of_it)
 	}
 	ck_assert_msg(mean >= (_i < PATHS ? 0.8 : 0.7) * wanted, "%f MB/s, wanted %f", mean,
 		      wanted);
+}
+END_TEST
+
+/* What is late is sent again, once, but the window isn't smaller for it. */
+START_TEST(a_path_that_reorders_is_filled)
+{
+	enum { SEEDS = SANITIZED ? 2 : 10 };
+	uint64_t round_trip = path_round_trip(_i);
+	struct sim_options network = {.latency = round_trip / 2,
+				      .bandwidth = 250,
+				      .reorder = 0.01,
+				      .lateness = round_trip / 2};
+	struct connection c = patient();
+
+	for (int seed = 0; seed < SEEDS; seed++) {
+		struct streams streams;
+		struct stream *stream;
+		double got;
+
+		streams_create(&streams, 2, &network, seed);
+		streams.world.grain = round_trip / 100;
+		stream = stream_add(&streams, 0, 1, path_opcode(_i), MESSAGE, DEEP, &c);
+		got = goodput(&streams, stream, 50 * round_trip, 100 * MS + 50 * round_trip);
+		must_msg(got >= 0.7 * path_rate(&network), "seed %d: %f MB/s", seed, got);
+		streams_destroy(&streams);
+	}
 }
 END_TEST
 
@@ -611,6 +637,7 @@ int main(void)
 	tcase_add_loop_test(rates, a_clean_path_is_filled, 0, PATHS);
 	tcase_add_loop_test(rates, a_long_path_is_paced, 0, 2);
 	tcase_add_loop_test(rates, a_lossy_path_carries_what_tcp_makes_of_it, 0, 2 * PATHS);
+	tcase_add_loop_test(rates, a_path_that_reorders_is_filled, 0, PATHS);
 	tcase_add_loop_test(rates, a_small_receive_queue, 0, 2);
 	tcase_add_loop_test(rates, a_short_lossy_path_stays_fast, 0, 2);
 	tcase_add_loop_test(stalls, what_was_not_lost_is_not_sent_again, 0, 8);

@@ -407,6 +407,61 @@ START_TEST(one_reduction_a_window)
 }
 END_TEST
 
+/* When what is missing is acknowledged, in quarters of a round trip after its NAK. */
+static const struct {
+	unsigned int quarters;
+	bool late; /* too soon for what was sent again: it had been late */
+} late_packets[] = {{0, true}, {2, true}, {4, false}, {6, false}};
+
+#define LATE_PACKETS (sizeof(late_packets) / sizeof(late_packets[0]))
+
+/* The first of five is missing; @quarters later comes @syndrome of the one that is @next behind. */
+static const struct cwnd *late_packet(struct peer *peer, unsigned int quarters, uint32_t next,
+				      uint8_t syndrome)
+{
+	const uint64_t round_trip = 4 * CWND_ROUND_LEAST;
+	uint32_t psn;
+
+	peer_create(peer, IBV_QPT_RC, NULL);
+	answer_after(peer, round_trip);
+	psn = peer->qp->requester.psn;
+	post(peer, 5);
+	peer_acknowledge(peer, psn, NAK);
+	expect_repeated(peer, psn);
+	peer_see_none(peer, quarters * round_trip / 4);
+	peer_acknowledge(peer, psn + next, syndrome);
+	return &peer->qp->recovery.destination->cwnd;
+}
+
+START_TEST(a_late_packet_restores_the_window)
+{
+	const struct cwnd *cwnd;
+	struct peer peer;
+
+	cwnd = late_packet(&peer, late_packets[_i].quarters, 4, ACK);
+	expect_completions(&peer, 0, 5);
+	ck_assert_int_eq(cwnd->size.limit >= cwnd->before.limit, late_packets[_i].late);
+	expect_end(&peer);
+}
+END_TEST
+
+/* And the next loss counts, though it is of the same window. */
+START_TEST(a_loss_after_a_late_packet)
+{
+	const struct cwnd *cwnd;
+	struct peer peer;
+
+	cwnd = late_packet(&peer, late_packets[_i].quarters, 2, NAK);
+	expect_completions(&peer, 0, 2);
+	ck_assert_uint_eq(cwnd->reductions, 1 + late_packets[_i].late);
+	ck_assert_uint_lt(cwnd->size.limit, cwnd->before.limit);
+	see_all(&peer);
+	peer_acknowledge(&peer, peer.qp->requester.psn - 1, ACK);
+	expect_completions(&peer, 2, 5);
+	expect_end(&peer);
+}
+END_TEST
+
 /* --- a responder that drops --------------------------------------------------------------- */
 
 /* It is found out twice; then all is sent again at once, and now and then found out anew. */
@@ -474,9 +529,10 @@ START_TEST(acknowledged_before_it_is_sent_again)
 	answer_after(&peer, round_trip);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 60 * PEER_MTU, 0); /* more than the window */
 	see_all(&peer);
-	limit = cwnd->size.limit;
 	peer_acknowledge(&peer, FIRST_PSN + 1, NAK);
 	expect_repeated(&peer, FIRST_PSN + 1);
+	peer_see_none(&peer, round_trip);
+	limit = cwnd->size.limit;
 	peer_acknowledge(&peer, FIRST_PSN + 2, NAK);
 	see_all(&peer);
 	ck_assert_int_lt(psn_distance(req->psn, req->highest), 0);
@@ -688,6 +744,8 @@ int main(void)
 	tcase_add_test(kept, a_lost_read_request);
 	tcase_add_test(kept, a_nak_answers_a_probe);
 	tcase_add_test(kept, one_reduction_a_window);
+	tcase_add_loop_test(kept, a_late_packet_restores_the_window, 0, LATE_PACKETS);
+	tcase_add_loop_test(kept, a_loss_after_a_late_packet, 0, LATE_PACKETS);
 	tcase_add_loop_test(dropped, from_the_second_time_on_at_once, 0, 2);
 	tcase_add_test(dropped, what_was_sent_again_proves_nothing);
 	tcase_add_loop_test(dropped, acknowledged_before_it_is_sent_again, 0, 2);
