@@ -14,8 +14,9 @@
 
 /*
  * How long the end of a process waits for another thread: for so many pauses of so many ns, at
- * least a tenth of a second. Where that thread waits for a CPU the pauses take longer, too; but
- * for one device not longer than END_MOST ns in all.
+ * least a tenth of a second. Those don't count in which that thread waits for a CPU, or has yet to
+ * run at all: ours is given one again and again meanwhile, as it sleeps most of the time. But for
+ * one device it is not longer than END_MOST ns in all.
  */
 #define END_PAUSES 1000
 #define END_PAUSE 100000
@@ -33,11 +34,11 @@ static struct end_patience end_patience(void)
 }
 
 /* Returns false when either is used up. */
-static bool end_pause(struct end_patience *patience)
+static bool end_pause(struct end_patience *patience, bool counts)
 {
 	if (patience->pauses == 0 || clock_now() > patience->deadline)
 		return false;
-	patience->pauses--;
+	patience->pauses -= counts;
 	sys_nanosleep(&(struct timespec){.tv_nsec = END_PAUSE});
 	return true;
 }
@@ -52,7 +53,7 @@ static void await_acks(struct device *device, struct end_patience *patience)
 		return;
 	while (hca_request_acks(device->hca)) {
 		progress_app_sleeping(device->client);
-		if (!end_pause(patience))
+		if (!end_pause(patience, !progress_is_runnable(device->client)))
 			break;
 	}
 }
@@ -63,20 +64,23 @@ void device_flush_on_exit(struct device *device)
 
 	if (!device_try_lock(device))
 		return;
+	atomic_store(&device->ending, true);
 	await_acks(device, &patience);
 	progress_release_descriptors(device->client);
 	hca_flush_on_exit(device->hca, clock_now());
 	fault_link_report(device->link);
+	atomic_store(&device->ending, false);
 	device_unlock(device);
 }
 
-/* Another thread may end the process, too, and has the lock until it has. */
+/* Another thread may end the process, too, and has the lock until what it waits for has left. */
 static bool lock_at_end(struct device *device, struct end_patience *patience)
 {
 	while (pthread_mutex_trylock(&device->lock) != 0) {
-		if (!end_pause(patience))
+		if (!end_pause(patience, !atomic_load(&device->ending)))
 			return false;
 	}
+	atomic_store(&device->ending, true);
 	return true;
 }
 
@@ -88,5 +92,6 @@ void device_end(struct device *device)
 		return;
 	if (device->hca)
 		await_acks(device, &patience);
+	atomic_store(&device->ending, false);
 	device_unlock(device);
 }

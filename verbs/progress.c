@@ -44,6 +44,8 @@
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
+#include "net/observe/file.h"
+#include "net/process.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
 #include "verbs/thread.h"
@@ -128,6 +130,16 @@ void progress_app_sleeping(struct progress_client *client)
 	atomic_store(&client->polls, 0);
 	if (atomic_load(&client->app_polling))
 		wake(client->progress);
+}
+
+bool progress_is_runnable(const struct progress_client *client)
+{
+	const struct progress *progress = client->progress;
+	pid_t tid = atomic_load(&progress->tid);
+
+	if (forked(progress))
+		return false;
+	return !tid || process_state(tid, observe_namespace("pid")) == 'R';
 }
 
 void progress_app_waits(struct progress_client *client)
@@ -369,6 +381,7 @@ static void *thread_main(void *argument)
 {
 	struct progress *progress = argument;
 
+	atomic_store(&progress->tid, gettid());
 	pthread_setname_np(pthread_self(), "urxe");
 	prctl(PR_SET_TIMERSLACK, 1); /* else ppoll() is late by 50 us */
 	pthread_mutex_lock(&progress->lock);

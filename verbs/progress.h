@@ -102,6 +102,9 @@ bool progress_may_spin(const struct progress_client *client);
  */
 void progress_app_sleeping(struct progress_client *client);
 
+/* Whether the progress thread runs, or would if it had a CPU. Safe in signal handlers. */
+bool progress_is_runnable(const struct progress_client *client);
+
 /*
  * What the application posted has completed, and nothing has come from a peer since: it
  * may wait for that without polling, for its memory to change say. If it was seen to do so lately

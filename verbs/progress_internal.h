@@ -67,6 +67,7 @@ struct progress {
 	pid_t pid;
 	bool started, stopping;
 	pthread_t thread;
+	_Atomic pid_t tid; /* the thread's number; 0: it hasn't run yet */
 	struct wakeup wakeup;
 	struct pollfd *poll; /* the thread's: @wakeup, @armed_set, what watched clients have */
 	struct progress_client **polled; /* whose these are, but for the first two */

@@ -69,7 +69,10 @@ bool roster_unlock(struct roster *roster);
 
 /* --- with the lock held --------------------------------------------------------------- */
 
-/* Remove the members that are dead. Returns how many sockets they had. */
+/*
+ * Remove the members that are dead. Returns how many sockets they had: those of a process that has
+ * exited may have had none any more, but claims and slots.
+ */
 unsigned int roster_reap(struct roster *roster);
 
 /*

@@ -206,12 +206,17 @@ int roster_lease(struct roster *roster, struct lease *lease)
 	struct member *self = member_of(roster, roster->self);
 	struct roster_file *table = roster->table;
 	uint32_t slots = self->slots ? self->slots : 1, slot;
+	bool reaped = false;
 
 	while (!(slot = lease_slots(roster, slots))) {
-		if (slots > 1)
+		if (slots > 1) {
 			slots /= 2;
-		else if (roster_reap(roster) == 0)
+		} else if (reaped) {
 			return ENOSPC;
+		} else {
+			roster_reap(roster);
+			reaped = true;
+		}
 	}
 	lease->first = slot << SLOT_QPN_BITS;
 	lease->count = slots << SLOT_QPN_BITS;

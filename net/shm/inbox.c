@@ -86,17 +86,69 @@ static bool is_alive(int directory, unsigned int version, uint64_t sender)
 	return alive;
 }
 
-static void sweep_name(int directory, const char *name)
-{
-	unsigned int user, ring;
-	unsigned long long sender;
-	int version, end = 0;
+struct file_name {
+	int version;
+	unsigned int ring;
+	uint64_t sender;
+};
 
-	if (sscanf(name, NAME "%n", &version, &user, &sender, &ring, &end) != 4 || name[end] ||
-	    user != geteuid() || version > SHM_VERSION)
+/* Of our user, and not of a newer version. */
+static bool parse_name(const char *text, struct file_name *name)
+{
+	unsigned long long sender;
+	unsigned int user;
+	int end = 0;
+
+	if (sscanf(text, NAME "%n", &name->version, &user, &sender, &name->ring, &end) != 4 ||
+	    text[end])
+		return false;
+	name->sender = sender;
+	return user == geteuid() && name->version <= SHM_VERSION;
+}
+
+/* Whether any member's entry in the inbox @number says that the ring is to be opened. */
+static bool is_offered_in(const char *directory, uint64_t number, const struct file_name *ring)
+{
+	struct inbox_file *file = inbox_open(directory, number);
+	bool offered = false;
+
+	for (uint32_t member = 1; file && member <= ROSTER_MEMBERS && !offered; member++)
+		offered = inbox_is_offered(file, member, ring->sender, ring->ring);
+	if (file)
+		inbox_close(file);
+	return offered;
+}
+
+/*
+ * Whether a living process has yet to open the ring of a dead one, whose last packets are in it. It
+ * removes the name itself. No ring is offered any more that wasn't when its writer had died.
+ */
+static bool is_awaited(const char *directory, const struct file_name *ring)
+{
+	DIR *files = opendir(directory);
+	struct dirent *entry;
+	struct file_name name;
+	bool awaited = !files; /* it can't be known */
+
+	while (files && !awaited && (entry = readdir(files)))
+		awaited = parse_name(entry->d_name, &name) && name.ring == 0 &&
+			  name.version == SHM_VERSION &&
+			  is_alive(dirfd(files), name.version, name.sender) &&
+			  is_offered_in(directory, name.sender, ring);
+	if (files)
+		closedir(files);
+	return awaited;
+}
+
+static void sweep_name(const char *directory, int fd, const char *text)
+{
+	struct file_name name;
+
+	if (!parse_name(text, &name) || is_alive(fd, name.version, name.sender))
 		return;
-	if (!is_alive(directory, version, sender))
-		unlinkat(directory, name, 0);
+	if (name.ring && name.version == SHM_VERSION && is_awaited(directory, &name))
+		return;
+	unlinkat(fd, text, 0);
 }
 
 static void sweep(const char *directory)
@@ -105,7 +157,7 @@ static void sweep(const char *directory)
 	struct dirent *entry;
 
 	while (files && (entry = readdir(files)))
-		sweep_name(dirfd(files), entry->d_name);
+		sweep_name(directory, dirfd(files), entry->d_name);
 	if (files)
 		closedir(files);
 }

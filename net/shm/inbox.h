@@ -6,7 +6,9 @@
  * one that got its place in the roster never have one name.
  *
  * A process holds a lock on its inbox as long as it lives. A link that makes one removes the files
- * whose inbox nothing has locked: those of processes that were killed.
+ * whose inbox nothing has locked: those of processes that were killed, or have exited. But not the
+ * rings that a living process has in its inbox, and hasn't opened yet: what the dead sent last, an
+ * acknowledgement perhaps, is in there.
  *
  * Called by net/shm/shm_send (the inboxes of others) and shm_receive (our own). No locks: a sender
  * writes the entry of its own member number only, the receiver clears it. What the file says is

@@ -216,8 +216,11 @@ static int share_claim(struct share *base, const union ibv_gid *gid, uint64_t se
 	if (error)
 		return error;
 	error = roster_claim(roster, gid, service_id);
-	if (error && roster_reap(roster))
+	if (error) {
+		/* A process that has ended has left its addresses, perhaps, but not its claims. */
+		roster_reap(roster);
 		error = roster_claim(roster, gid, service_id);
+	}
 	if (!error)
 		udp_share_steer_all(share->link);
 	udp_share_unlock(share);

@@ -7,6 +7,7 @@
 #define URXE_TESTS_UNIT_SHARE_NODES_H
 
 #include <arpa/inet.h>
+#include <check.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -28,6 +29,12 @@ struct inherited {
 	const struct node *nodes;
 	unsigned int count;
 };
+
+/*
+ * In main(): the tests have a network of their own where that is permitted. Otherwise the roster,
+ * and addresses, are also those of other processes of the user, of this very program for instance.
+ */
+void nodes_enter_network(TCase *tests);
 
 struct node node_open(const char *address);
 void node_close(struct node *node);

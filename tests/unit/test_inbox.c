@@ -18,6 +18,8 @@
 #include "net/shm/inbox.h"
 #include "tests/run_suite.h"
 
+#define DEAD UINT64_C(0x1234) /* the number of an inbox that there isn't any more */
+
 static char directory[SHM_PATH / 2];
 static struct inbox inbox;
 
@@ -79,6 +81,44 @@ START_TEST(what_dead_processes_left_is_removed)
 	ck_assert(is_there(number, 0, &file) && is_there(number, 1, &file));
 	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
 	ck_assert(!is_there(number, 0, &file) && !is_there(number, 1, &file));
+}
+END_TEST
+
+/* What its writer has sent last is in a ring that a living process was told of, and opens later. */
+START_TEST(what_a_dead_process_sent_is_kept_for_its_reader)
+{
+	struct inbox other;
+	struct stat file;
+
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	make_ring(DEAD);
+	inbox_offer(inbox.file, 7, DEAD, 1);
+	ck_assert_int_eq(inbox_create(&other, directory), 0);
+	inbox_destroy(&other);
+	ck_assert(is_there(DEAD, 1, &file));
+	/* Which the reader has opened, or won't open: */
+	inbox_end_offer(inbox.file, 7, 1);
+	ck_assert_int_eq(inbox_create(&other, directory), 0);
+	inbox_destroy(&other);
+	ck_assert(!is_there(DEAD, 1, &file));
+}
+END_TEST
+
+static void await_a_ring(const void *unused)
+{
+	struct inbox killed;
+
+	if (inbox_create(&killed, directory) != 0)
+		_exit(1);
+	make_ring(DEAD);
+	inbox_offer(killed.file, 7, DEAD, 1);
+}
+
+START_TEST(what_two_dead_processes_had_is_removed)
+{
+	kill_and_wait(killable_process(await_a_ring, NULL));
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	inbox_destroy(&inbox);
 }
 END_TEST
 
@@ -235,6 +275,8 @@ int main(void)
 
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, what_dead_processes_left_is_removed);
+	tcase_add_test(tests, what_a_dead_process_sent_is_kept_for_its_reader);
+	tcase_add_test(tests, what_two_dead_processes_had_is_removed);
 	tcase_add_test(tests, what_others_made_stays);
 	tcase_add_test(tests, what_cant_be_looked_at_is_not_dead);
 	tcase_add_test(tests, the_umask_is_no_matter);

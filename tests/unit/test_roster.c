@@ -67,6 +67,34 @@ START_TEST(all_slots_can_be_had_at_once)
 }
 END_TEST
 
+static void lease_all(const void *unused)
+{
+	struct roster *roster = join();
+	struct lease lease;
+
+	if (roster_lock(roster))
+		_exit(1);
+	while (roster_lease(roster, &lease) == 0)
+		;
+	roster_unlock(roster);
+}
+
+/* Without sockets, as one that exits leaves its addresses before it ends. */
+START_TEST(slots_of_a_dead_member_can_be_had)
+{
+	struct roster *a = join();
+	pid_t pid = killable_process(lease_all, NULL);
+	struct lease none;
+
+	ck_assert_int_eq(roster_lock(a), 0);
+	ck_assert_int_eq(roster_lease(a, &none), ENOSPC);
+	roster_unlock(a);
+	kill_and_wait(pid);
+	lease(a, 1);
+	roster_close(a);
+}
+END_TEST
+
 /* Each lease of a slot begins with another number. */
 START_TEST(numbers_differ_from_lap_to_lap)
 {
@@ -470,6 +498,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, leases_double_and_go_around);
 	tcase_add_test(tests, all_slots_can_be_had_at_once);
+	tcase_add_test(tests, slots_of_a_dead_member_can_be_had);
 	tcase_add_test(tests, numbers_differ_from_lap_to_lap);
 	tcase_add_test(tests, the_dead_leave_nothing);
 	tcase_add_test(tests, indexes_move_as_sockets_do);

@@ -524,6 +524,7 @@ int main(void)
 	Suite *suite = suite_create("share");
 	TCase *tests = tcase_create("share");
 
+	nodes_enter_network(tests);
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, each_gets_its_own);
 	tcase_add_test(tests, super_packets_dont_mix_receivers);

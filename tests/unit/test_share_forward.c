@@ -26,8 +26,9 @@
 #define PACKETS 32
 
 /*
- * As if another process had all bytes that are the roster's lock. In truth none has: the file is
- * that of all processes of the user, which would wait, too.
+ * As if another process had all bytes that are the roster's lock. In truth none has, for the file
+ * may be that of all processes of the user, which would wait, too. For as long as such processes
+ * come and go it looks as if the lock went from one to the next, and it is waited for.
  */
 static bool lock_is_held;
 
@@ -308,6 +309,30 @@ START_TEST(a_claim_can_always_be_released)
 }
 END_TEST
 
+static void claim_and_shut_down(const void *argument)
+{
+	struct node node;
+
+	inherited_close(argument);
+	node = node_open(SHARED);
+	if (node_claim(&node, &node.gid, 99) != 0)
+		_exit(1);
+	node_share(&node)->ops->shutdown(node_share(&node));
+}
+
+/* By exit(), too, which leaves the addresses first: the dead may have claims, and no socket. */
+START_TEST(a_dead_process_s_claim_is_free)
+{
+	struct node node = node_open(SHARED);
+	pid_t pid = killable_process(claim_and_shut_down, &(struct inherited){&node, 1});
+
+	ck_assert_int_eq(node_claim(&node, &node.gid, 99), EADDRINUSE);
+	kill_and_wait(pid);
+	ck_assert_int_eq(node_claim(&node, &node.gid, 99), 0);
+	node_close(&node);
+}
+END_TEST
+
 START_TEST(requests_are_forwarded_to_the_claimant)
 {
 	static const uint16_t attributes[] = {0x10 /* REQ */, 0x17 /* SIDR_REQ */};
@@ -390,6 +415,7 @@ int main(void)
 	Suite *suite = suite_create("share_forward");
 	TCase *tests = tcase_create("share_forward");
 
+	nodes_enter_network(tests);
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
@@ -397,6 +423,7 @@ int main(void)
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_test(tests, frames_for_a_dead_member_go_nowhere);
 	tcase_add_test(tests, a_claim_can_always_be_released);
+	tcase_add_test(tests, a_dead_process_s_claim_is_free);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);
 	tcase_add_loop_test(tests, what_a_leaving_link_was_handed_goes_on, 0, 2);
 	tcase_add_loop_test(tests, super_packets_are_handed_on_whole, 0, 2);

@@ -3,12 +3,14 @@
  * Hardware answers for a process: what a process has received, and seen the completion of, is
  * acknowledged, whichever way it ends then.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/must.h"
@@ -25,6 +27,48 @@ static struct {
 } * shared;
 
 static struct pair pair;
+
+/* --- a progress thread that gets no CPU ------------------------------------------------------ */
+
+#define LATE 500000000 /* ns: more than a process waits for a thread that sleeps */
+
+static bool starts_late;
+
+#if !SANITIZED /* they have a pthread_create() of their own */
+struct late_thread {
+	void *(*main)(void *argument);
+	void *argument;
+};
+
+/* As seen by others, a thread that runs without getting anywhere is one that waits for a CPU. */
+static void *begin_late(void *argument)
+{
+	const struct late_thread *thread = argument;
+	struct timespec begin, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - begin.tv_sec) * 1000000000L + now.tv_nsec - begin.tv_nsec < LATE);
+	return thread->main(thread->argument);
+}
+
+__attribute__((visibility("default"))) int pthread_create(pthread_t *created,
+							  const pthread_attr_t *attr,
+							  void *(*begin)(void *), void *argument)
+{
+	int (*next)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	static struct late_thread late;
+
+	*(void **)&next = dlsym(RTLD_NEXT, "pthread_create");
+	if (!starts_late)
+		return next(created, attr, begin, argument);
+	late = (struct late_thread){begin, argument};
+	return next(created, attr, begin_late, &late);
+}
+#endif
+
+/* --- the two processes ----------------------------------------------------------------------- */
 
 static void connect_to(struct ibv_qp *qp, const _Atomic uint32_t *number)
 {
@@ -112,14 +156,15 @@ static void send_one(void)
 	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
 }
 
-START_TEST(received_last)
+static void acknowledges(void (*leave)(int status), bool late)
 {
 	pid_t receiver = fork();
 	int status;
 
 	must(receiver >= 0);
 	if (receiver == 0) {
-		receive_and_leave(ways[_i / ROUNDS]);
+		starts_late = late;
+		receive_and_leave(leave);
 		_exit(1);
 	}
 	pair_open(&pair, IBV_QPT_RC, 0);
@@ -131,6 +176,18 @@ START_TEST(received_last)
 	must(waitpid(receiver, &status, 0) == receiver);
 	ck_assert_int_eq(status, 0);
 	pair_close(&pair);
+}
+
+START_TEST(received_last)
+{
+	acknowledges(ways[_i / ROUNDS], false);
+}
+END_TEST
+
+/* The thread that acknowledges waits for a CPU for longer than for one that sleeps is waited. */
+START_TEST(received_last_without_a_cpu)
+{
+	acknowledges(_exit, true);
 }
 END_TEST
 
@@ -152,8 +209,10 @@ int main(void)
 	TCase *tests = tcase_create("ending");
 
 	fixture_environment();
+	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, share, unshare_all);
 	tcase_add_loop_test(tests, received_last, 0, ROUNDS * sizeof(ways) / sizeof(ways[0]));
+	tcase_add_test(tests, received_last_without_a_cpu);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <infiniband/sa.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -678,17 +679,22 @@ START_TEST(forks_of_synchronous_ids)
 }
 END_TEST
 
+/* In a forked process. 0 or an errno. */
+static int bind_here(bool reuse)
+{
+	struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
+
+	set_int(id, RDMA_OPTION_ID_REUSEADDR, reuse);
+	return rdma_bind_addr(id, socket_address(NULL, PORT)) ? errno : 0;
+}
+
 /* What binding to the port gives in another process: 0 or an errno. */
 static int bind_elsewhere(bool reuse)
 {
 	pid_t pid = fork();
 
-	if (pid == 0) {
-		struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
-
-		set_int(id, RDMA_OPTION_ID_REUSEADDR, reuse);
-		_exit(rdma_bind_addr(id, socket_address(NULL, PORT)) ? errno : 0);
-	}
+	if (pid == 0)
+		_exit(bind_here(reuse));
 	return exit_status(pid);
 }
 
@@ -718,6 +724,28 @@ START_TEST(shared_between_processes)
 	ck_assert_int_eq(bind_elsewhere(false), EADDRINUSE);
 	destroy(id);
 	ck_assert_int_eq(bind_elsewhere(false), 0);
+}
+END_TEST
+
+/* Also of a process that exits with its ids, and has left the address before it ends. */
+START_TEST(ports_of_ended_processes_are_free)
+{
+	struct rdma_cm_id *id = new_id(), *other = new_id();
+	pid_t pid;
+
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, PORT + 1)), 0);
+	pid = fork();
+	if (pid == 0) {
+		int error = bind_here(false);
+
+		if (SANITIZED) /* LeakSanitizer would take the id for leaked */
+			_exit(error);
+		exit(error);
+	}
+	ck_assert_int_eq(exit_status(pid), 0);
+	ck_assert_int_eq(rdma_bind_addr(other, socket_address(NULL, PORT)), 0);
+	destroy(other);
+	destroy(id);
 }
 END_TEST
 
@@ -760,6 +788,7 @@ int main(void)
 		tcase_add_test(tests, forks_of_synchronous_ids);
 		tcase_add_test(tests, refused_to_listen);
 		tcase_add_test(tests, shared_between_processes);
+		tcase_add_test(tests, ports_of_ended_processes_are_free);
 	}
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
