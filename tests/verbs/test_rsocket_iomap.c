@@ -337,6 +337,45 @@ START_TEST(unmapped)
 }
 END_TEST
 
+/* As rsend() says it. */
+START_TEST(why_unwritten)
+{
+	struct pollfd poll = {.fd = server};
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0);
+
+	ck_fails((ssize_t)riowrite(fd, "a", 1, 0, 0), ENOTCONN);
+	ck_fails(rconnect(fd, socket_address(NULL, 9), sizeof(struct sockaddr_in)), ECONNREFUSED);
+	ck_fails((ssize_t)riowrite(fd, "a", 1, 0, 0), ENOTCONN);
+	ck_assert_int_eq(rclose(fd), 0);
+	ck_assert_int_eq(riomap(client, mapped, 100, PROT_WRITE, 0, 0), 0);
+	tell();
+	ck_assert_int_eq(riounmap(client, mapped, 100), 0);
+	ck_assert_uint_eq(riowrite(server, "a", 1, 0, 0), 1);
+	ck_assert_int_eq(rpoll(&poll, 1, PATIENCE), 1);
+	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), ECONNRESET);
+	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EPIPE);
+}
+END_TEST
+
+/* The peer can be told of 32 bits of length. */
+START_TEST(too_long)
+{
+	const size_t most = UINT32_MAX;
+	uint8_t *memory = mmap(NULL, most + 1, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	must(memory != MAP_FAILED);
+	ck_fails(riomap(client, memory, most + 1, PROT_WRITE, 0, 0), EINVAL);
+	ck_assert_int_eq(riomap(client, memory, most, PROT_WRITE, 0, 0), 0);
+	tell();
+	ck_assert_uint_eq(riowrite(server, "words", 5, most - 5, 0), 5);
+	be_told();
+	ck_assert_mem_eq(memory + most - 5, "words", 5);
+	ck_assert_int_eq(riounmap(client, memory, most), 0);
+	munmap(memory, most + 1);
+}
+END_TEST
+
 START_TEST(refused)
 {
 	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EINVAL); /* nothing is mapped */
@@ -361,11 +400,10 @@ END_TEST
 
 int main(void)
 {
-	const TTest *const all[] = {written,	   offset_of_choice,
-				    several,	   many,
-				    unreceived,	   ends_cross_behind_mappings,
-				    told_by_write, acknowledged_since,
-				    short_queue,   unmapped,
+	const TTest *const all[] = {written,	   offset_of_choice,   several,
+				    many,	   unreceived,	       ends_cross_behind_mappings,
+				    told_by_write, acknowledged_since, short_queue,
+				    unmapped,	   why_unwritten,      too_long,
 				    refused};
 
 	return run_rsocket_tests("rsocket_iomap", setup, teardown, all, sizeof(all) / sizeof(*all));

@@ -272,7 +272,11 @@ START_TEST(selected)
 	ck_assert_int_eq(rselect(most, &reading, &writing, NULL, NULL), 1);
 	ck_assert(FD_ISSET(server, &reading));
 	FD_SET(999, &reading);
-	ck_fails(rselect(1000, &reading, NULL, NULL, &soon), EBADF);
+	FD_SET(client, &writing);
+	ck_fails(rselect(1000, &reading, &writing, NULL, &soon), EBADF);
+	/* The sets are as they were. */
+	ck_assert(FD_ISSET(server, &reading) && FD_ISSET(999, &reading));
+	ck_assert(FD_ISSET(client, &writing));
 	ck_fails(rselect(-1, NULL, NULL, NULL, NULL), EINVAL);
 	ck_fails(rselect(0, NULL, NULL, NULL, &negative), EINVAL);
 }

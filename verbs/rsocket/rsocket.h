@@ -140,6 +140,7 @@ struct rsocket {
 	_Atomic bool nonblocking;
 	bool inherited; /* this is a forked child: it is the parent's */
 	bool closed;	/* by rclose(): calls of other threads are still in progress */
+	bool untold;	/* rconnect() hasn't said yet that it is connected */
 
 	pthread_mutex_t send_lock, receive_lock, lock;
 	enum rsocket_state state;
@@ -241,6 +242,13 @@ void rsocket_stream_consume(struct rsocket *rs, uint32_t length);
 
 /* No more data is sent; if @receives, either, no more received. */
 void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives);
+
+/* --- rsocket_io.c ---------------------------------------------------------------------------- */
+
+/* With rs->lock. Why one that isn't about to be connected sends nothing; 0: it does. */
+int rsocket_why_ended(const struct rsocket *rs);
+/* A call fails: why a connection failed is told once, by a call that has no bytes to tell of. */
+int rsocket_fail(struct rsocket *rs, int error);
 
 /* --- rsocket_post.c, all with rs->lock ------------------------------------------------------- */
 

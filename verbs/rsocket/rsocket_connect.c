@@ -437,6 +437,7 @@ static int begin_connecting(struct rsocket *rs, const struct sockaddr *address)
 	if (rs->state == RSOCKET_NEW && rs->bound.ss_family)
 		source = (struct sockaddr *)&rs->bound;
 	rs->state = RSOCKET_RESOLVING_ADDRESS;
+	rs->untold = true;
 	if (rdma_resolve_addr(rs->id, source, (struct sockaddr *)address, RSOCKET_RESOLVE_TIMEOUT) <
 	    0) {
 		fail(rs, 0); /* this call tells it */
@@ -452,8 +453,10 @@ static int connect_status(struct rsocket *rs)
 
 	if (rsocket_is_opening(rs))
 		return EINPROGRESS;
-	if (rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED)
+	if (rs->state == RSOCKET_CONNECTED || rs->state == RSOCKET_DISCONNECTED) {
+		rs->untold = false;
 		return 0;
+	}
 	if (rs->state != RSOCKET_FAILED) /* by rshutdown() of another thread */
 		return ECONNABORTED;
 	rs->error = 0;
@@ -475,9 +478,11 @@ static int connect_locked(struct rsocket *rs, const struct sockaddr *address)
 		break;
 	case RSOCKET_LISTENING: /* as Linux has it; POSIX has EOPNOTSUPP */
 	case RSOCKET_ACCEPTING: /* by raccept(), whenever the peer hears of it */
+		return EISCONN;
 	case RSOCKET_CONNECTED:
 	case RSOCKET_DISCONNECTED:
-		return EISCONN;
+		/* Programs ask so what became of EINPROGRESS: Linux says once that it succeeded. */
+		return rs->untold ? connect_status(rs) : EISCONN;
 	case RSOCKET_FAILED:
 		return connect_status(rs);
 	default:

@@ -104,8 +104,7 @@ static int wait_until(struct rsocket *rs, bool (*ready)(const struct rsocket *),
 	return error;
 }
 
-/* A call fails: why a connection failed is told once, by a call that has no bytes to tell of. */
-static int fail_with(struct rsocket *rs, int error)
+int rsocket_fail(struct rsocket *rs, int error)
 {
 	pthread_mutex_lock(&rs->lock);
 	if (rs->error == error)
@@ -121,8 +120,7 @@ static bool send_ready(const struct rsocket *rs)
 	return rsocket_is_opening(rs) ? false : rs->sends ? rsocket_can_send(rs) : true;
 }
 
-/* With rs->lock. Why one that isn't about to be connected sends nothing; 0: it does. */
-static int why_ended(const struct rsocket *rs)
+int rsocket_why_ended(const struct rsocket *rs)
 {
 	if (rs->sends)
 		return 0;
@@ -142,7 +140,7 @@ static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 		*error = EAGAIN; /* until some of the messages that are under way are answered */
 		return 0;
 	}
-	*error = why_ended(rs);
+	*error = rsocket_why_ended(rs);
 	return *error ? 0 : rsocket_post_room(rs);
 }
 
@@ -153,7 +151,7 @@ static int send_nothing(struct rsocket *rs)
 
 	pthread_mutex_lock(&rs->lock);
 	rsocket_progress(rs);
-	error = rsocket_is_opening(rs) ? 0 : why_ended(rs);
+	error = rsocket_is_opening(rs) ? 0 : rsocket_why_ended(rs);
 	pthread_mutex_unlock(&rs->lock);
 	return error;
 }
@@ -234,13 +232,13 @@ static ssize_t send_stream(struct rsocket *rs, const struct msghdr *message, int
 	int error;
 
 	if (flags & MSG_OOB)
-		return fail_with(rs, EOPNOTSUPP);
+		return rsocket_fail(rs, EOPNOTSUPP);
 	pthread_mutex_lock(&rs->send_lock);
 	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->send_lock);
 	error = send_pieces(rs, &cursor, flags);
 	pthread_cleanup_pop(1);
 	if (error && cursor.left == length)
-		return fail_with(rs, error);
+		return rsocket_fail(rs, error);
 	return length - cursor.left;
 }
 
@@ -373,13 +371,13 @@ static ssize_t receive_stream(struct rsocket *rs, struct msghdr *message, int fl
 	message->msg_controllen = 0;
 	message->msg_flags = 0;
 	if (flags & MSG_OOB)
-		return fail_with(rs, EINVAL);
+		return rsocket_fail(rs, EINVAL);
 	pthread_mutex_lock(&rs->receive_lock);
 	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->receive_lock);
 	error = receive_pieces(rs, &cursor, flags);
 	pthread_cleanup_pop(1);
 	if (error && cursor.left == length)
-		return fail_with(rs, error);
+		return rsocket_fail(rs, error);
 	return length - cursor.left;
 }
 

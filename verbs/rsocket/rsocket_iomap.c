@@ -65,7 +65,9 @@ static off_t map_locked(struct rsocket *rs, void *buffer, size_t length, bool re
 		map->index = remote ? free_index(rs) : -1;
 		/* An address is as good as any other number that isn't taken. */
 		map->offset = offset < 0 ? (uintptr_t)buffer : (uint64_t)offset;
-		if (remote && map->index < 0)
+		if (remote && length > UINT32_MAX) /* more than the peer can be told of */
+			*error = EINVAL;
+		else if (remote && map->index < 0)
 			*error = ENOMEM;
 		else if (remote && overlaps(rs, map->offset, length))
 			*error = EINVAL;
@@ -221,13 +223,14 @@ static uint32_t direct_room(const struct rsocket *rs)
 static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length, uint64_t offset,
 			  int *error)
 {
-	struct rsocket_place place;
+	struct rsocket_place place = {};
 	uint32_t room;
 
 	rsocket_progress(rs);
 	room = direct_room(rs);
-	*error = !rs->sends		   ? (rs->state < RSOCKET_CONNECTED ? ENOTCONN : EPIPE)
-		 : !rsocket_iomap_tell(rs) ? EAGAIN
+	*error = rsocket_is_opening(rs)		     ? EAGAIN
+		 : !rs->sends			     ? rsocket_why_ended(rs)
+		 : !rsocket_iomap_tell(rs)	     ? EAGAIN
 		 : !find_mapping(rs, offset, &place) ? EINVAL
 		 : room == 0			     ? EAGAIN
 						     : 0;
@@ -272,7 +275,7 @@ static size_t write_mapped(struct rsocket *rs, const void *buffer, size_t length
 	pthread_cleanup_push(rsocket_cleanup_unlock, &rs->send_lock);
 	done = write_pieces(rs, buffer, length, offset, waits, &error);
 	pthread_cleanup_pop(1);
-	return error && !done ? (size_t)rsocket_return(error) : done;
+	return error && !done ? (size_t)rsocket_fail(rs, error) : done;
 }
 
 size_t urxe_riowrite(int socket, const void *buffer, size_t length, off_t offset, int flags)

@@ -328,12 +328,14 @@ static int fill_sets(const struct pollfd *fds, nfds_t count, fd_set *reading, fd
 		    {exceptional, POLLPRI, POLLPRI}};
 	int bits = 0;
 
+	for (nfds_t i = 0; i < count; i++) { /* a call that fails leaves the sets as they are */
+		if (fds[i].revents & POLLNVAL)
+			return -1;
+	}
 	for (unsigned int k = 0; k < sizeof(sets) / sizeof(*sets); k++) {
 		if (sets[k].set)
 			FD_ZERO(sets[k].set);
 		for (nfds_t i = 0; sets[k].set && i < count; i++) {
-			if (fds[i].revents & POLLNVAL)
-				return -1;
 			if (!(fds[i].events & sets[k].asked) || !(fds[i].revents & sets[k].ready))
 				continue;
 			FD_SET(fds[i].fd, sets[k].set);
