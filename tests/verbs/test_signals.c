@@ -313,6 +313,27 @@ START_TEST(restarted)
 }
 END_TEST
 
+/* As sockets have it (signal(7)). */
+START_TEST(not_restarted_with_timeout)
+{
+	const struct timeval timeout = {.tv_sec = PATIENCE / 1000};
+	struct waiter waiter;
+
+	ck_assert_int_eq(rsetsockopt(datagram, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)),
+			 0);
+	forget_handlers();
+	handle_signals(SA_RESTART);
+	waiter_start(&waiter, wait_datagram);
+	while (!waiter.done) {
+		pthread_kill(waiter.thread, SIGUSR1);
+		usleep(1000);
+	}
+	ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
+	ck_assert_int_eq(waiter.result, -1);
+	ck_assert_int_eq(waiter.error, EINTR);
+}
+END_TEST
+
 START_TEST(interrupted)
 {
 	struct waiter waiter;
@@ -377,6 +398,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_loop_test(tests, restarted, 0, CALLS);
+	tcase_add_test(tests, not_restarted_with_timeout);
 	tcase_add_loop_test(tests, interrupted, 0, CALLS);
 	/* ASan of gcc 12 takes the stack of a cancelled thread for one that is in use. */
 	if (!HAS_ASAN)

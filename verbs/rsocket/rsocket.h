@@ -38,6 +38,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include "net/descriptor.h"
 #include "verbs/rsocket/rsocket_wire.h"
@@ -282,10 +283,18 @@ void rsocket_wake_close(struct rsocket_wake *wake);
 
 /*
  * With rs->lock, which is released meanwhile: until something has happened to @rs, or @deadline
- * (ns of clock_now(), TIME_NEVER). Returns 0, ETIMEDOUT or EINTR. A thread that is cancelled here
- * has released the lock.
+ * (ns of clock_now(), TIME_NEVER). Returns 0, ETIMEDOUT or EINTR: with a deadline for any signal
+ * that has a handler, else as rsocket_sleep_error() says. A thread that is cancelled here has
+ * released the lock.
  */
 int rsocket_wait(struct rsocket *rs, uint64_t deadline);
+/* The @deadline of a call that waits so long; NULL: for ever. */
+uint64_t rsocket_deadline(const struct timeval *timeout);
+/* Whether a call with these MSG_ flags waits at all. */
+static inline bool rsocket_waits(const struct rsocket *rs, int flags)
+{
+	return !rs->nonblocking && !(flags & MSG_DONTWAIT);
+}
 /* With rs->lock: look at everything, for the calling thread. */
 bool rsocket_progress(struct rsocket *rs);
 /* With rs->lock: something has happened; wake the threads that wait. */

@@ -496,9 +496,17 @@ static int connect_locked(struct rsocket *rs, const struct sockaddr *address)
 	return error ? error : connect_status(rs);
 }
 
+/* AF_UNSPEC, by which datagrams have no peer any more. It needs no more than the family. */
+static bool is_no_address(const struct sockaddr *address, socklen_t length)
+{
+	return address && length >= sizeof(address->sa_family) && address->sa_family == AF_UNSPEC;
+}
+
 static int connect_to(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
-	int error = check_address(rs, address, length);
+	int error = rs->datagram && is_no_address(address, length)
+			    ? 0
+			    : check_address(rs, address, length);
 
 	if (error)
 		return error;

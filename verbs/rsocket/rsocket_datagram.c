@@ -14,7 +14,6 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "net/link.h"
 #include "net/syscalls.h"
 #include "verbs/rsocket/rsocket_datagram_internal.h"
 
@@ -96,6 +95,41 @@ bool rsocket_datagram_progress(struct rsocket *rs)
 	return any;
 }
 
+/* --- waiting in calls ------------------------------------------------------------------------ */
+
+/* By the socket's @option, SO_RCVTIMEO or SO_SNDTIMEO, which 0 isn't. */
+static uint64_t deadline_of(const struct rsocket *rs, int option)
+{
+	struct timeval timeout = {};
+	socklen_t length = sizeof(timeout);
+	bool limited = getsockopt(rs->fd, SOL_SOCKET, option, &timeout, &length) == 0 &&
+		       (timeout.tv_sec || timeout.tv_usec);
+
+	return rsocket_deadline(limited ? &timeout : NULL);
+}
+
+/* With rs->lock. 0 or an errno, as the call has it that waits. *@deadline: 0 the first time. */
+static int wait_in_call(struct rsocket *rs, int flags, int option, uint64_t *deadline)
+{
+	int error;
+
+	if (!rsocket_waits(rs, flags))
+		return EAGAIN;
+	if (!*deadline)
+		*deadline = deadline_of(rs, option);
+	error = rsocket_wait(rs, *deadline);
+	return error == ETIMEDOUT ? EAGAIN : error;
+}
+
+/* With rs->lock. What reading by UDP has failed with, once. */
+static int take_error(struct rsocket *rs)
+{
+	int error = rs->error;
+
+	rs->error = 0;
+	return error;
+}
+
 /* --- sending --------------------------------------------------------------------------------- */
 
 static int check_name(const struct rsocket *rs, const struct msghdr *message)
@@ -111,17 +145,45 @@ static int check_name(const struct rsocket *rs, const struct msghdr *message)
 	return message->msg_namelen < datagram_address_size(name) ? EINVAL : 0;
 }
 
+/*
+ * Its name changes when it is bound, connected or connected no more, by which it loses a port and
+ * an address that it hadn't chosen. What was found out about destinations with another name is
+ * forgotten.
+ */
+static void update_name(struct rsocket *rs)
+{
+	struct rsocket_datagram *datagram = rs->datagram;
+	struct destination_address *destination, *next;
+	struct sockaddr_storage name = {};
+	socklen_t length = sizeof(name);
+
+	if (getsockname(rs->fd, (struct sockaddr *)&name, &length) < 0 ||
+	    memcmp(&name, &datagram->name, sizeof(name)) == 0)
+		return;
+	datagram->name = name;
+	for (unsigned int i = 0; i < datagram->count; i++)
+		endpoint_set_port(datagram->endpoints[i], datagram_port(&name));
+	DL_FOREACH_SAFE (datagram->destinations, destination, next) {
+		if (!destination->users)
+			rsocket_destination_forget(datagram, destination);
+	}
+}
+
 /* It has no port before it is bound or sends. */
 static int bind_somewhere(struct rsocket *rs)
 {
-	struct sockaddr_storage any = {.ss_family = rs->domain}, bound;
+	struct sockaddr_storage bound;
 	socklen_t length = sizeof(bound);
 
 	if (getsockname(rs->fd, (struct sockaddr *)&bound, &length) < 0)
 		return errno;
 	if (datagram_port(&bound))
 		return 0;
-	return bind(rs->fd, (struct sockaddr *)&any, datagram_address_size(&any)) < 0 ? errno : 0;
+	/* One that isn't connected any more may have kept an address without a port. */
+	if (bind(rs->fd, (struct sockaddr *)&bound, length) < 0)
+		return errno;
+	update_name(rs);
+	return 0;
 }
 
 static int destination_of(struct rsocket *rs, const struct msghdr *message,
@@ -172,21 +234,25 @@ static ssize_t send_to(struct rsocket *rs, struct destination_address *destinati
 		       const struct msghdr *message, int flags)
 {
 	const size_t length = length_of(message);
+	uint64_t deadline = 0;
 	ssize_t sent;
 	int error;
 
 	for (;;) {
 		if (!destination->qpn || rs->datagram->waiting)
 			rsocket_datagram_progress(rs);
+		error = take_error(rs);
+		if (error)
+			return rsocket_return(error);
 		if (!has_way(rs, destination) ||
 		    endpoint_mtu_exceeded(destination->endpoint, length))
 			return rsocket_udp_send(rs, destination, message->msg_iov,
 						message->msg_iovlen, RSOCKET_UDP_DATA);
 		sent = endpoint_send(destination->endpoint, destination->ah, destination->qpn,
 				     message->msg_iov, message->msg_iovlen);
-		if (sent >= 0 || errno != EAGAIN || rs->nonblocking || (flags & MSG_DONTWAIT))
+		if (sent >= 0 || errno != EAGAIN)
 			return sent;
-		error = rsocket_wait(rs, TIME_NEVER);
+		error = wait_in_call(rs, flags, SO_SNDTIMEO, &deadline);
 		if (error)
 			return rsocket_return(error);
 	}
@@ -250,7 +316,8 @@ static ssize_t deliver(struct msghdr *message, const struct sockaddr_storage *so
 		const struct iovec *vector = &message->msg_iov[i];
 		size_t part = vector->iov_len < left ? vector->iov_len : left;
 
-		memcpy(vector->iov_base, data + done, part);
+		if (part) /* else it may be NULL */
+			memcpy(vector->iov_base, data + done, part);
 		done += part;
 		left -= part;
 	}
@@ -300,23 +367,45 @@ static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 	return -1;
 }
 
-ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int flags)
+/* Nothing more comes: no bytes, of nobody. */
+static ssize_t take_end(struct msghdr *message)
 {
+	message->msg_namelen = 0;
+	message->msg_controllen = 0;
+	message->msg_flags = 0;
+	return 0;
+}
+
+static ssize_t receive_locked(struct rsocket *rs, struct msghdr *message, int flags)
+{
+	uint64_t deadline = 0;
 	ssize_t received;
 	int error = 0;
 
-	pthread_mutex_lock(&rs->lock);
 	rsocket_datagram_progress(rs);
 	for (;;) {
 		drop_unwanted(rs);
+		if (rs->error)
+			return rsocket_return(take_error(rs));
 		received = take(rs, message, flags);
-		if (received >= 0 || rs->datagram->ended || error)
-			break;
-		error = rs->nonblocking || (flags & MSG_DONTWAIT) ? EAGAIN
-								  : rsocket_wait(rs, TIME_NEVER);
+		if (received >= 0)
+			return received;
+		if (rs->datagram->ended)
+			return take_end(message);
+		if (error)
+			return rsocket_return(error);
+		error = wait_in_call(rs, flags, SO_RCVTIMEO, &deadline);
 	}
+}
+
+ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int flags)
+{
+	ssize_t received;
+
+	pthread_mutex_lock(&rs->lock);
+	received = receive_locked(rs, message, flags);
 	pthread_mutex_unlock(&rs->lock);
-	return received < 0 ? rsocket_return(error) : received;
+	return received;
 }
 
 /* --- binding and connecting ------------------------------------------------------------------ */
@@ -324,7 +413,14 @@ ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int
 /* Its queue pair is made with the first datagram: before that nothing tells a peer its number. */
 int rsocket_datagram_bind(struct rsocket *rs, const struct sockaddr *address, socklen_t length)
 {
-	return bind(rs->fd, address, length) < 0 ? errno : 0;
+	int error;
+
+	pthread_mutex_lock(&rs->lock);
+	error = bind(rs->fd, address, length) < 0 ? errno : 0;
+	if (!error)
+		update_name(rs);
+	pthread_mutex_unlock(&rs->lock);
+	return error;
 }
 
 static void set_connected(struct rsocket_datagram *datagram, struct destination_address *peer)
@@ -346,10 +442,13 @@ int rsocket_datagram_connect(struct rsocket *rs, const struct sockaddr *address,
 	pthread_mutex_lock(&rs->lock);
 	error = bind_somewhere(rs);
 	if (!error && sys_connect(rs->fd, address, length) < 0)
-		error = errno;
-	else if (!error && remote.ss_family != AF_UNSPEC)
+		error = errno; /* and nothing has changed */
+	if (!error) {
+		set_connected(rs->datagram, NULL);
+		update_name(rs);
+	}
+	if (!error && remote.ss_family != AF_UNSPEC)
 		error = rsocket_destination_add(rs, &remote, &peer);
-	/* Without a peer it is connected no more; a connect() that failed changes nothing. */
 	if (!error)
 		set_connected(rs->datagram, peer);
 	pthread_mutex_unlock(&rs->lock);
@@ -408,5 +507,6 @@ short rsocket_datagram_events(const struct rsocket *rs, short events)
 		if (endpoint_has_any(rs->datagram->endpoints[i]))
 			ready |= POLLIN | POLLRDNORM;
 	}
-	return ready & events;
+	ready &= events;
+	return rs->error ? ready | POLLERR : ready;
 }

@@ -32,6 +32,7 @@ struct waiting {
 };
 
 struct rsocket_datagram {
+	struct sockaddr_storage name;		  /* as getsockname() last had it */
 	struct destination_address *destinations; /* utlist, the one looked for last is first */
 	unsigned int destination_count;
 	struct destination_address *connected; /* or NULL */
@@ -78,7 +79,7 @@ ssize_t rsocket_udp_send(struct rsocket *rs, const struct destination_address *d
 
 /*
  * Read a datagram, learn its sender's queue pair, and have its data wait in datagram.waiting.
- * Returns whether there was one, of an rsocket or not.
+ * Returns whether there was one, of an rsocket or not, or an error: rs->error.
  */
 bool rsocket_udp_receive(struct rsocket *rs);
 void rsocket_udp_remove(struct rsocket_datagram *datagram, struct waiting *waiting);

@@ -144,6 +144,12 @@ struct endpoint *endpoint_create(const struct rsocket_options *options,
 	return NULL;
 }
 
+void endpoint_set_port(struct endpoint *endpoint, __be16 port)
+{
+	((struct sockaddr_in *)&endpoint->local)->sin_port = port;
+	endpoint->header.port = port;
+}
+
 void endpoint_destroy(struct endpoint *endpoint)
 {
 	if (endpoint->qp)
@@ -218,12 +224,26 @@ bool endpoint_mtu_exceeded(const struct endpoint *endpoint, size_t length)
 	return length <= SENT_MOST - header && header + length > endpoint->mtu;
 }
 
+ssize_t endpoint_gather(uint8_t *to, size_t most, const struct iovec *vectors, size_t count)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (vectors[i].iov_len > most - length)
+			return rsocket_return(EMSGSIZE);
+		if (vectors[i].iov_len) /* else it may be NULL */
+			memcpy(to + length, vectors[i].iov_base, vectors[i].iov_len);
+		length += vectors[i].iov_len;
+	}
+	return length;
+}
+
 ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn,
 		      const struct iovec *vectors, size_t count)
 {
 	uint32_t slot = endpoint->slots + endpoint->next_send;
 	uint8_t *memory = endpoint->buffer + (size_t)slot * SLOT;
-	size_t header = endpoint->header.length, length = header;
+	size_t header = endpoint->header.length;
 	struct ibv_sge sge = {.addr = (uintptr_t)memory, .lkey = endpoint->mr->lkey};
 	struct ibv_send_wr wr = {
 		.wr_id = WR_SEND,
@@ -233,6 +253,7 @@ ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn
 		.wr.ud = {.ah = ah, .remote_qpn = qpn, .remote_qkey = RDMA_UDP_QKEY},
 	};
 	struct ibv_send_wr *bad;
+	ssize_t length;
 	int error;
 
 	if (!endpoint->sends_free)
@@ -240,19 +261,16 @@ ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn
 	if (!endpoint->sends_free)
 		return rsocket_return(EAGAIN);
 	memcpy(memory, &endpoint->header, header);
-	for (size_t i = 0; i < count; i++) {
-		if (vectors[i].iov_len > SENT_MOST - length)
-			return rsocket_return(EMSGSIZE);
-		memcpy(memory + length, vectors[i].iov_base, vectors[i].iov_len);
-		length += vectors[i].iov_len;
-	}
-	sge.length = length;
+	length = endpoint_gather(memory + header, SENT_MOST - header, vectors, count);
+	if (length < 0)
+		return length;
+	sge.length = header + length;
 	error = ibv_post_send(endpoint->qp, &wr, &bad);
 	if (error)
 		return rsocket_return(error);
 	endpoint->next_send = (endpoint->next_send + 1) % endpoint->slots;
 	endpoint->sends_free--;
-	return length - header;
+	return length;
 }
 
 /* --- receiving ------------------------------------------------------------------------------- */

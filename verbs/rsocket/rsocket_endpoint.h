@@ -36,6 +36,8 @@ struct endpoint_message {
 struct endpoint *endpoint_create(const struct rsocket_options *options,
 				 const struct sockaddr_storage *local);
 void endpoint_destroy(struct endpoint *endpoint);
+/* The socket's port is another one now. */
+void endpoint_set_port(struct endpoint *endpoint, __be16 port);
 bool endpoint_is_any(const struct sockaddr_storage *address);
 
 /* How @remote is reached, or NULL. */
@@ -44,6 +46,8 @@ struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockad
 /* Whether @length bytes, which could be received, are more than a packet of the device's has. */
 bool endpoint_mtu_exceeded(const struct endpoint *endpoint, size_t length);
 
+/* Copy @vectors to @to, which has space for @most bytes. Bytes, or -1: EMSGSIZE. */
+ssize_t endpoint_gather(uint8_t *to, size_t most, const struct iovec *vectors, size_t count);
 /* Bytes, or -1: EAGAIN when all slots are under way, EMSGSIZE. */
 ssize_t endpoint_send(struct endpoint *endpoint, struct ibv_ah *ah, uint32_t qpn,
 		      const struct iovec *vectors, size_t count);

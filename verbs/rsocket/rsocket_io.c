@@ -87,11 +87,6 @@ static void scatter(struct cursor *cursor, const uint8_t *from, size_t length)
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-static bool waits(const struct rsocket *rs, int flags)
-{
-	return !rs->nonblocking && !(flags & MSG_DONTWAIT);
-}
-
 /* With rs->lock. Until @ready, which has to say true once the connection is over. 0 or an errno. */
 static int wait_until(struct rsocket *rs, bool (*ready)(const struct rsocket *), int flags)
 {
@@ -100,7 +95,7 @@ static int wait_until(struct rsocket *rs, bool (*ready)(const struct rsocket *),
 	if (!ready(rs))
 		rsocket_progress(rs);
 	while (!ready(rs) && !error)
-		error = waits(rs, flags) ? rsocket_wait(rs, TIME_NEVER) : EAGAIN;
+		error = rsocket_waits(rs, flags) ? rsocket_wait(rs, TIME_NEVER) : EAGAIN;
 	return error;
 }
 
@@ -219,7 +214,7 @@ static int send_pieces(struct rsocket *rs, struct cursor *cursor, int flags)
 	while (cursor->left && !error) {
 		error = send_piece(rs, cursor, flags);
 		/* Messages of mappings were in the way, which a blocking call waits for. */
-		if (error == EAGAIN && waits(rs, flags))
+		if (error == EAGAIN && rsocket_waits(rs, flags))
 			error = 0;
 	}
 	return error;
@@ -418,6 +413,20 @@ ssize_t urxe_rrecvmsg(int socket, struct msghdr *message, int flags)
 	return received;
 }
 
+/* Who sent it, where no message says so: a stream's peer, or nobody, at the end of datagrams. */
+static void put_peer(int socket, struct sockaddr *source, socklen_t *length)
+{
+	const int before = errno;
+	struct rsocket *rs = rsocket_get(socket);
+	const bool stream = rs && !rs->datagram;
+
+	if (rs)
+		rsocket_put(rs);
+	if (!stream || urxe_rgetpeername(socket, source, length) < 0)
+		*length = 0;
+	errno = before;
+}
+
 ssize_t urxe_rrecvfrom(int socket, void *buffer, size_t length, int flags, struct sockaddr *source,
 		       socklen_t *source_length)
 {
@@ -431,7 +440,7 @@ ssize_t urxe_rrecvfrom(int socket, void *buffer, size_t length, int flags, struc
 	if (received >= 0 && source && source_length && message.msg_namelen)
 		*source_length = message.msg_namelen;
 	else if (received >= 0 && source && source_length)
-		urxe_rgetpeername(socket, source, source_length);
+		put_peer(socket, source, source_length);
 	return received;
 }
 

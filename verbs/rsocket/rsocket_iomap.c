@@ -265,7 +265,7 @@ static size_t write_pieces(struct rsocket *rs, const uint8_t *from, size_t lengt
 static size_t write_mapped(struct rsocket *rs, const void *buffer, size_t length, off_t offset,
 			   int flags)
 {
-	const bool waits = !rs->nonblocking && !(flags & MSG_DONTWAIT);
+	const bool waits = rsocket_waits(rs, flags);
 	size_t done;
 	int error;
 

@@ -326,6 +326,12 @@ static int get_option(struct rsocket *rs, int level, int name, void *value, sock
 	return put_value(value, length, &number, sizeof(number));
 }
 
+/* Options of datagrams are their UDP socket's, but what has failed was read from that already. */
+static bool is_of_udp(const struct rsocket *rs, int level, int name)
+{
+	return rs->datagram && level != SOL_RDMA && !(level == SOL_SOCKET && name == SO_ERROR);
+}
+
 int urxe_rgetsockopt(int socket, int level, int name, void *value, socklen_t *length)
 {
 	struct rsocket *rs = rsocket_get(socket);
@@ -333,7 +339,7 @@ int urxe_rgetsockopt(int socket, int level, int name, void *value, socklen_t *le
 
 	if (!rs)
 		return -1;
-	if (rs->datagram && level != SOL_RDMA) {
+	if (is_of_udp(rs, level, name)) {
 		error = getsockopt(rs->fd, level, name, value, length) < 0 ? errno : 0;
 	} else {
 		pthread_mutex_lock(&rs->lock);

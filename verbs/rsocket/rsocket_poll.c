@@ -281,18 +281,13 @@ static int poll_all(struct polling *polling, uint64_t deadline)
 	}
 }
 
-static uint64_t deadline_of(int64_t ns)
-{
-	return ns < 0 ? TIME_NEVER : clock_now() + ns;
-}
-
-static int poll_for(struct pollfd *fds, nfds_t count, int64_t ns)
+static int poll_for(struct pollfd *fds, nfds_t count, uint64_t deadline)
 {
 	struct polling polling;
 	int error = polling_begin(&polling, fds, count), ready;
 
 	pthread_cleanup_push(polling_end, &polling);
-	ready = error ? rsocket_return(error) : poll_all(&polling, deadline_of(ns));
+	ready = error ? rsocket_return(error) : poll_all(&polling, deadline);
 	error = errno;
 	pthread_cleanup_pop(1);
 	errno = error;
@@ -301,7 +296,7 @@ static int poll_for(struct pollfd *fds, nfds_t count, int64_t ns)
 
 int urxe_rpoll(struct pollfd *fds, nfds_t count, int timeout)
 {
-	return poll_for(fds, count, timeout < 0 ? -1 : (int64_t)timeout * NS_PER_MS);
+	return poll_for(fds, count, timeout < 0 ? TIME_NEVER : clock_now() + timeout * NS_PER_MS);
 }
 
 /* --- rselect --------------------------------------------------------------------------------- */
@@ -345,14 +340,6 @@ static int fill_sets(const struct pollfd *fds, nfds_t count, fd_set *reading, fd
 	return bits;
 }
 
-/* Longer than so many seconds is for ever. */
-static int64_t nanoseconds(const struct timeval *timeout)
-{
-	if (!timeout || timeout->tv_sec > INT32_MAX || timeout->tv_usec > INT32_MAX)
-		return -1;
-	return timeout->tv_sec * NS_PER_S + timeout->tv_usec * NS_PER_US;
-}
-
 int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptional,
 		 struct timeval *timeout)
 {
@@ -369,7 +356,7 @@ int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptiona
 		if (events)
 			fds[used++] = (struct pollfd){.fd = fd, .events = events};
 	}
-	ready = poll_for(fds, used, nanoseconds(timeout));
+	ready = poll_for(fds, used, rsocket_deadline(timeout));
 	if (ready < 0)
 		return -1;
 	bits = fill_sets(fds, used, reading, writing, exceptional);

@@ -33,6 +33,7 @@ static size_t fill_udp_header(struct rsocket_udp_header *header,
 	return header->length;
 }
 
+/* More than that are gathered, in the buffer for reading. */
 #define VECTORS 16
 
 ssize_t rsocket_udp_send(struct rsocket *rs, const struct destination_address *destination,
@@ -42,14 +43,21 @@ ssize_t rsocket_udp_send(struct rsocket *rs, const struct destination_address *d
 	struct iovec all[VECTORS + 1] = {{&header, fill_udp_header(&header, destination, kind)}};
 	struct msghdr message = {.msg_name = (void *)&destination->address,
 				 .msg_namelen = datagram_address_size(&destination->address),
-				 .msg_iov = all,
-				 .msg_iovlen = count + 1};
+				 .msg_iov = all};
+	struct iovec gathered = {.iov_base = rs->datagram->buffer};
 	ssize_t sent;
 
-	if (count > VECTORS)
-		return rsocket_return(EMSGSIZE);
+	if (count > VECTORS) {
+		sent = endpoint_gather(gathered.iov_base, RSOCKET_UDP_MOST, vectors, count);
+		if (sent < 0)
+			return sent;
+		gathered.iov_len = sent;
+		vectors = &gathered;
+		count = 1;
+	}
 	if (count)
 		memcpy(all + 1, vectors, count * sizeof(*vectors));
+	message.msg_iovlen = count + 1;
 	sent = sys_sendmsg(rs->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	return sent < 0 ? sent : sent - header.length;
 }
@@ -129,8 +137,12 @@ bool rsocket_udp_receive(struct rsocket *rs)
 	ssize_t length = sys_recvfrom(rs->fd, datagram->buffer, RSOCKET_UDP_MOST, MSG_DONTWAIT,
 				      &source, &source_length);
 
-	if (length < 0)
+	if (length < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
+	if (length < 0) { /* only ICMP tells that the connected peer isn't there */
+		rs->error = errno;
+		return true;
+	}
 	if (!is_header(header, length))
 		return true; /* not of an rsocket: dropped */
 	learn_qpn(rs, &source, be32toh(header->qpn) & RSOCKET_UDP_QPN_MASK,

@@ -206,6 +206,14 @@ int rsocket_sleep_error(int error)
 	return 0;
 }
 
+/* Longer than so many seconds is for ever. */
+uint64_t rsocket_deadline(const struct timeval *timeout)
+{
+	if (!timeout || timeout->tv_sec > INT32_MAX || timeout->tv_usec > INT32_MAX)
+		return TIME_NEVER;
+	return clock_now() + timeout->tv_sec * NS_PER_S + timeout->tv_usec * NS_PER_US;
+}
+
 static int wait_for_other(struct rsocket *rs, uint64_t deadline)
 {
 	struct timespec until = clock_timespec(deadline);
@@ -244,13 +252,14 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	struct pollfd fds[RSOCKET_DESCRIPTORS + 1];
 	unsigned int count = rsocket_descriptors(rs, fds);
 	const int before = errno;
-	int ready, error;
+	int ready, error = 0;
 
 	rsocket_wake_open(&rs->wake);
 	fds[count++] = (struct pollfd){.fd = rs->wake.fd, .events = POLLIN};
 	pthread_mutex_unlock(&rs->lock);
 	ready = sleep_on(rs, fds, count, deadline);
-	error = ready < 0 ? rsocket_sleep_error(-ready) : 0;
+	if (ready < 0) /* with a timeout no call of a socket is restarted */
+		error = deadline == TIME_NEVER ? rsocket_sleep_error(-ready) : -ready;
 	pthread_mutex_lock(&rs->lock);
 	rs->waited_for = false;
 	if (ready == 0)
