@@ -116,6 +116,11 @@ struct rdma_record {
 		*id; /* its destruction waits for the ack; of a CONNECT_REQUEST the listener */
 	struct multicast_membership *multicast;
 	uint32_t moves; /* of @id when it was taken */
+	/*
+	 * Of a request, whose id this is for: the one it was taken from, whatever becomes of the
+	 * listener meanwhile; NULL: one of its own, as the listener had.
+	 */
+	struct rdma_channel *channel;
 
 	const struct rdma_outcome *outcome; /* of @cause; NULL: a call's own event */
 	struct cm_event cause;		    /* copied: private data is there */

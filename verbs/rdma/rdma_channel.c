@@ -494,6 +494,7 @@ static struct rdma_record *channel_take(struct rdma_channel *channel)
 	if (record) {
 		record->id->events_taken++;
 		record->moves = record->id->moves;
+		record->channel = record->id->synchronous ? NULL : channel;
 		if (record->multicast)
 			record->multicast->events_taken++;
 	}

@@ -185,8 +185,8 @@ static struct rdma_id *make_id(const struct rdma_record *request)
 
 	if (!listener->channel)
 		return NULL;
-	if (rdma_id_new(listener->synchronous ? NULL : listener->channel, listener->ibv.context,
-			listener->ibv.ps, listener->ibv.qp_type, &id))
+	if (rdma_id_new(request->channel, listener->ibv.context, listener->ibv.ps,
+			listener->ibv.qp_type, &id))
 		return NULL;
 	id->path = event->path;
 	id->mtu = event->message.mtu;
