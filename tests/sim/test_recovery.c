@@ -62,6 +62,16 @@ static uint64_t probe_timeout(const struct stream *stream)
 	return stream->qp->recovery.destination->probe_timeout;
 }
 
+static struct stream *path_stream(struct streams *streams, int path,
+				  const struct sim_options *network, uint64_t seed)
+{
+	struct connection c = patient();
+
+	streams_create(streams, 2, network, seed);
+	streams->world.grain = path_round_trip(path) / 100;
+	return stream_add(streams, 0, 1, path_opcode(path), MESSAGE, DEEP, &c);
+}
+
 /* --- goodput ------------------------------------------------------------------------ */
 
 /* Bytes a microsecond that arrive in @time, once @warm_up is over. */
@@ -89,14 +99,11 @@ START_TEST(a_clean_path_is_filled)
 {
 	uint64_t round_trip = path_round_trip(_i);
 	struct sim_options network = {.latency = round_trip / 2, .bandwidth = 250};
-	struct connection c = patient();
 	struct streams streams;
 	struct stream *stream;
 	double rate;
 
-	streams_create(&streams, 2, &network, 1);
-	streams.world.grain = round_trip / 100;
-	stream = stream_add(&streams, 0, 1, path_opcode(_i), MESSAGE, DEEP, &c);
+	stream = path_stream(&streams, _i, &network, 1);
 	rate = goodput(&streams, stream, 20 * round_trip, 50 * MS + 20 * round_trip);
 	ck_assert_double_ge(rate, 0.95 * path_rate(&network));
 	ck_assert_uint_eq(resent(stream), 0);
@@ -122,7 +129,6 @@ START_TEST(a_lossy_path_carries_what_tcp_makes_of_it)
 	const double rate = 0.001;
 	struct sim_options network = {.latency = round_trip / 2, .bandwidth = 250};
 	double wanted = fmin(path_rate(&network), reno_rate(rate, round_trip)), mean = 0;
-	struct connection c = patient();
 
 	*(_i < PATHS ? &network.drop : &network.reorder) = rate;
 	for (int seed = 0; seed < SEEDS; seed++) {
@@ -130,9 +136,7 @@ START_TEST(a_lossy_path_carries_what_tcp_makes_of_it)
 		struct stream *stream;
 		double got;
 
-		streams_create(&streams, 2, &network, seed);
-		streams.world.grain = round_trip / 100;
-		stream = stream_add(&streams, 0, 1, path_opcode(_i), MESSAGE, DEEP, &c);
+		stream = path_stream(&streams, _i, &network, seed);
 		got = goodput(&streams, stream, 50 * round_trip, 100 * MS + 200 * round_trip);
 		must_msg(got > 0.4 * wanted, "seed %d: %f MB/s, wanted %f", seed, got, wanted);
 		must_msg(timeouts(stream) == 0, "seed %d: a timeout", seed);
@@ -153,16 +157,13 @@ START_TEST(a_path_that_reorders_is_filled)
 				      .bandwidth = 250,
 				      .reorder = 0.01,
 				      .lateness = round_trip / 2};
-	struct connection c = patient();
 
 	for (int seed = 0; seed < SEEDS; seed++) {
 		struct streams streams;
 		struct stream *stream;
 		double got;
 
-		streams_create(&streams, 2, &network, seed);
-		streams.world.grain = round_trip / 100;
-		stream = stream_add(&streams, 0, 1, path_opcode(_i), MESSAGE, DEEP, &c);
+		stream = path_stream(&streams, _i, &network, seed);
 		got = goodput(&streams, stream, 50 * round_trip, 100 * MS + 50 * round_trip);
 		must_msg(got >= 0.7 * path_rate(&network), "seed %d: %f MB/s", seed, got);
 		streams_destroy(&streams);

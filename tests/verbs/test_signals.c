@@ -313,6 +313,18 @@ START_TEST(restarted)
 }
 END_TEST
 
+/* Signals until it fails: one may come just before it sleeps. */
+static void expect_interrupted(struct waiter *waiter)
+{
+	while (!waiter->done) {
+		pthread_kill(waiter->thread, SIGUSR1);
+		usleep(1000);
+	}
+	ck_assert_int_eq(pthread_join(waiter->thread, NULL), 0);
+	ck_assert_int_eq(waiter->result, -1);
+	ck_assert_int_eq(waiter->error, EINTR);
+}
+
 /* As sockets have it (signal(7)). */
 START_TEST(not_restarted_with_timeout)
 {
@@ -324,13 +336,7 @@ START_TEST(not_restarted_with_timeout)
 	forget_handlers();
 	handle_signals(SA_RESTART);
 	waiter_start(&waiter, wait_datagram);
-	while (!waiter.done) {
-		pthread_kill(waiter.thread, SIGUSR1);
-		usleep(1000);
-	}
-	ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-	ck_assert_int_eq(waiter.result, -1);
-	ck_assert_int_eq(waiter.error, EINTR);
+	expect_interrupted(&waiter);
 }
 END_TEST
 
@@ -340,14 +346,7 @@ START_TEST(interrupted)
 
 	handle_signals(0);
 	waiter_start(&waiter, calls[_i].wait);
-	/* A signal may come just before it sleeps. */
-	while (!waiter.done) {
-		pthread_kill(waiter.thread, SIGUSR1);
-		usleep(1000);
-	}
-	ck_assert_int_eq(pthread_join(waiter.thread, NULL), 0);
-	ck_assert_int_eq(waiter.result, -1);
-	ck_assert_int_eq(waiter.error, EINTR);
+	expect_interrupted(&waiter);
 	/* What comes afterwards isn't lost. */
 	calls[_i].raise();
 	ck_assert_int_eq(calls[_i].wait(), 0);
