@@ -62,25 +62,25 @@ struct port_counters *hca_port_counters(struct hca *hca, const union ibv_gid *gi
 static int show_device(struct hca *hca, const struct hca_options *options)
 {
 	hca->observe = options->observe;
-	hca->shown = observe_claim(hca->observe, OBSERVE_DEVICE, 0);
-	if (!hca->shown)
+	hca->observed = observe_claim(hca->observe, OBSERVE_DEVICE, 0);
+	if (!hca->observed)
 		return ENOMEM;
-	hca->counters = &hca->shown->counters;
-	hca->shown->open = 1;
+	hca->counters = &hca->observed->counters;
+	hca->observed->open = 1;
 	hca->measures = options->measures;
-	hca->shown->measures = options->measures;
-	hca->shown->guid = htobe64(options->node_guid);
-	observe_show(hca->observe, hca->shown);
+	hca->observed->measures = options->measures;
+	hca->observed->guid = htobe64(options->node_guid);
+	observe_show(hca->observe, hca->observed);
 	return 0;
 }
 
 /* What was measured stays, for `urxe stat` to read when the process has ended. */
 static void hide_device(struct hca *hca)
 {
-	if (hca->measures && observe_is_seen(hca->observe, hca->shown))
-		hca->shown->open = 0;
+	if (hca->measures && observe_is_seen(hca->observe, hca->observed))
+		hca->observed->open = 0;
 	else
-		observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);
+		observe_free(hca->observe, OBSERVE_DEVICE, hca->observed);
 }
 
 /* Above the numbers of all regions and windows, which leave a key room for its byte. */
@@ -188,7 +188,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	return 0;
 
 free_shown:
-	observe_free(hca->observe, OBSERVE_DEVICE, hca->shown);
+	observe_free(hca->observe, OBSERVE_DEVICE, hca->observed);
 free_tables:
 	destroy_tables(hca);
 free_hca:

@@ -177,8 +177,8 @@ struct hca {
 	_Atomic uint32_t gsi_psn; /* of what QP 1 sends next */
 
 	struct observe *observe;
-	struct observe_device *shown; /* the device, as other processes see it */
-	struct counters *counters;    /* there */
+	struct observe_device *observed; /* the device, as other processes see it */
+	struct counters *counters;	 /* there */
 	bool measures;
 	struct inject inject;
 	struct port_counters port_counters[PORTS_MAX]; /* zeros when there is one port */

@@ -308,12 +308,12 @@ static void receive_kind(struct receiver *receiver, const struct packet *packets
  * Responses go first: the ACK piggybacked on a message is behind it, but an application
  * that polls for that message may count on what it answers having completed.
  */
-static void receive_few(struct hca *hca, struct link_frame *frames, unsigned int count,
-			uint64_t now)
+static void receive_burst(struct hca *hca, struct link_frame *frames, unsigned int count,
+			  uint64_t now)
 {
 	struct receiver receiver = {.hca = hca};
-	struct packet packets[RECEIVE_FEW];
-	bool good[RECEIVE_FEW];
+	struct packet packets[RECEIVE_BURST];
+	bool good[RECEIVE_BURST];
 
 	for (unsigned int i = 0; i < count; i++)
 		good[i] = check_frame(hca, &frames[i], &packets[i], now);
@@ -353,14 +353,14 @@ static uint64_t count_received(struct hca *hca, const struct link_frame *frames,
 }
 
 /* How many of @count frames to check at a time. The payload of a trusted one isn't read for it. */
-static unsigned int few_of(const struct link_frame *frames, unsigned int count)
+static unsigned int burst_of(const struct link_frame *frames, unsigned int count)
 {
-	unsigned int few = 0;
+	unsigned int burst = 0;
 	uint32_t bytes = 0;
 
-	for (; few < count && few < RECEIVE_FEW && bytes < RECEIVE_FEW_BYTES; few++)
-		bytes += frames[few].trusted ? 0 : frames[few].length;
-	return few;
+	for (; burst < count && burst < RECEIVE_BURST && bytes < RECEIVE_BURST_BYTES; burst++)
+		bytes += frames[burst].trusted ? 0 : frames[burst].length;
+	return burst;
 }
 
 /* Returns how many bytes it was. */
@@ -372,9 +372,9 @@ static uint64_t receive_batch(struct hca *hca, struct link_frame *frames, unsign
 	if (injects(hca))
 		count = inject_received(hca, frames, count);
 	bytes = count_received(hca, frames, count);
-	for (unsigned int i = 0, few; i < count; i += few) {
-		few = few_of(frames + i, count - i);
-		receive_few(hca, frames + i, few, now);
+	for (unsigned int i = 0, burst; i < count; i += burst) {
+		burst = burst_of(frames + i, count - i);
+		receive_burst(hca, frames + i, burst, now);
 		if (hca->urgent)
 			hca_run(hca, now);
 		hca->urgent = false;

@@ -89,8 +89,8 @@
  * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that. What they are
  * parsed to is on an application's stack, which may have 8 KiB: so many at the most.
  */
-#define RECEIVE_FEW 16
-#define RECEIVE_FEW_BYTES (32u << 10)
+#define RECEIVE_BURST 16
+#define RECEIVE_BURST_BYTES (32u << 10)
 /* Of frames for one QP that another thread has locked (emu/deferred.h): a receive buffer more. */
 #define DEFERRED_BYTES (1u << 20)
 /* How often to look whether it still is, ns, when what unlocks it doesn't say so. */

@@ -371,7 +371,7 @@ static int make_hca(struct device *device, const struct event_sink *sink)
 /* Other processes see the addresses of all ports, as many as there is space for. */
 void device_show(struct device *device)
 {
-	struct observe_device *shown = device->hca->shown;
+	struct observe_device *observed = device->hca->observed;
 	uint8_t gids[OBSERVE_GIDS][sizeof(union ibv_gid)] = {};
 	unsigned int count = 0;
 	struct gid_entry entry;
@@ -383,8 +383,8 @@ void device_show(struct device *device)
 			memcpy(gids[count++], entry.gid.raw, sizeof(gids[0]));
 	}
 	pthread_mutex_lock(&device->contexts_lock);
-	snprintf(shown->name, sizeof(shown->name), "%s", device->ibv.name);
-	memcpy(shown->gid, gids, sizeof(gids));
+	snprintf(observed->name, sizeof(observed->name), "%s", device->ibv.name);
+	memcpy(observed->gid, gids, sizeof(gids));
 	pthread_mutex_unlock(&device->contexts_lock);
 }
 

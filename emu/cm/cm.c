@@ -61,9 +61,10 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 
 	if (!id)
 		return NULL;
-	id->shown = observe_claim(cm->hca->observe, OBSERVE_CONNECTION, cm->hca->shown->head.id);
-	if (!id->shown || table_reserve(&cm->ids, &index) != 0) {
-		observe_free(cm->hca->observe, OBSERVE_CONNECTION, id->shown);
+	id->observed =
+		observe_claim(cm->hca->observe, OBSERVE_CONNECTION, cm->hca->observed->head.id);
+	if (!id->observed || table_reserve(&cm->ids, &index) != 0) {
+		observe_free(cm->hca->observe, OBSERVE_CONNECTION, id->observed);
 		free(id);
 		return NULL;
 	}
@@ -74,7 +75,7 @@ struct cm_id *cm_id_new(struct cm *cm, void *context)
 	id->deadline = TIME_NEVER;
 	table_publish(&cm->ids, index, id);
 	DL_APPEND(cm->all, id);
-	observe_show(cm->hca->observe, id->shown);
+	observe_show(cm->hca->observe, id->observed);
 	return id;
 }
 
@@ -96,13 +97,13 @@ void cm_set_state(struct cm_id *id, enum cm_state state)
 	const union ibv_gid *local = listens ? &id->listen.gid : &id->path.source;
 
 	id->state = state;
-	id->shown->state = state;
-	id->shown->qpn = id->terms.local_qpn;
-	id->shown->peer_qpn = id->terms.remote_qpn;
-	id->shown->datagram = listens && id->listen.datagram;
-	id->shown->service_id = listens ? id->listen.service_id : id->service_id;
-	memcpy(id->shown->local, local, sizeof(id->shown->local));
-	memcpy(id->shown->peer, &id->path.destination, sizeof(id->shown->peer));
+	id->observed->state = state;
+	id->observed->qpn = id->terms.local_qpn;
+	id->observed->peer_qpn = id->terms.remote_qpn;
+	id->observed->datagram = listens && id->listen.datagram;
+	id->observed->service_id = listens ? id->listen.service_id : id->service_id;
+	memcpy(id->observed->local, local, sizeof(id->observed->local));
+	memcpy(id->observed->peer, &id->path.destination, sizeof(id->observed->peer));
 }
 
 struct cm_id *cm_id_at(struct cm *cm, uint32_t index)
@@ -130,7 +131,7 @@ static void id_free(struct cm_id *id)
 	timer_cancel(&cm->timers, &id->timer);
 	table_remove(&cm->ids, id->timer.number);
 	DL_DELETE(cm->all, id);
-	observe_free(cm->hca->observe, OBSERVE_CONNECTION, id->shown);
+	observe_free(cm->hca->observe, OBSERVE_CONNECTION, id->observed);
 	free(id);
 }
 

@@ -161,7 +161,7 @@ struct cm_id {
 	uint32_t local_id;   /* unique on this address (net/share/share.h) */
 	uint32_t remote_id;  /* 0 until the peer has said it */
 	enum cm_state state; /* by cm_set_state() */
-	struct observe_connection *shown;
+	struct observe_connection *observed;
 	bool passive;
 	uint32_t peer_process; /* on this machine (net/share/share.h), or 0 */
 	uint32_t record;       /* of a connection with another machine, there, or 0 */

@@ -66,8 +66,8 @@ static int cq_check_size(const struct hca *hca, uint32_t entries, const char *ca
 
 static int cq_show(struct hca *hca, struct cq *cq)
 {
-	cq->shown = observe_claim(hca->observe, OBSERVE_CQ, hca->shown->head.id);
-	return cq->shown ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
+	cq->observed = observe_claim(hca->observe, OBSERVE_CQ, hca->observed->head.id);
+	return cq->observed ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a completion queue");
 }
 
 int cq_create(struct hca *hca, uint32_t entries, struct cq **result)
@@ -101,9 +101,9 @@ int cq_create(struct hca *hca, uint32_t entries, struct cq **result)
 	cq->event.embedded = true;
 	cq->ibv.cqe = entries;
 	cq->ibv.handle = cq->handle = hca_next_handle(hca);
-	cq->shown->number = cq->handle;
-	cq->shown->capacity = entries;
-	observe_show(hca->observe, cq->shown);
+	cq->observed->number = cq->handle;
+	cq->observed->capacity = entries;
+	observe_show(hca->observe, cq->observed);
 	spin_init(&cq->lock);
 	WATCH(hca, cq_created, cq);
 	*result = cq;
@@ -145,7 +145,7 @@ int cq_destroy(struct cq *cq)
 	event_drop(&cq->hca->events, cq);
 	capacity_put(&cq->hca->cq_count);
 	pthread_spin_destroy(&cq->lock);
-	observe_free(cq->hca->observe, OBSERVE_CQ, cq->shown);
+	observe_free(cq->hca->observe, OBSERVE_CQ, cq->observed);
 	free(cq->ring);
 	origin_free(cq->origin);
 	quarantine_free(cq, sizeof(*cq));
@@ -174,7 +174,7 @@ int cq_resize(struct cq *cq, uint32_t entries)
 	if (!error) {
 		cq->capacity = entries;
 		cq->ibv.cqe = entries;
-		cq->shown->capacity = entries;
+		cq->observed->capacity = entries;
 	}
 	pthread_spin_unlock(&cq->lock);
 	return error;
@@ -196,7 +196,7 @@ static void cq_grow(struct cq *cq)
 static void cq_overrun(struct cq *cq, const struct completion *completion)
 {
 	cq->overrun = true;
-	cq->shown->overrun = true;
+	cq->observed->overrun = true;
 	cq->overrun_by = completion->wc.qp_num;
 	explain_cq_overrun(cq, cq->overrun_by);
 	event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
@@ -207,8 +207,8 @@ static void cq_overrun(struct cq *cq, const struct completion *completion)
 static void cq_raise(struct cq *cq)
 {
 	cq->armed = CQ_IDLE;
-	cq->shown->armed = CQ_IDLE;
-	cq->shown->events++;
+	cq->observed->armed = CQ_IDLE;
+	cq->observed->events++;
 	cq->moderation.waiting = cq->moderation.coalesced = 0;
 	event_raise_completion(&cq->hca->events, &cq->event);
 }
@@ -339,7 +339,7 @@ static void cq_deliver(struct cq *cq)
 		cq->withheld--;
 		cq_add(cq, completion);
 	}
-	cq->shown->entries = cq->count;
+	cq->observed->entries = cq->count;
 }
 
 /* The newest one, and those that come before they are delivered together. */
@@ -414,13 +414,13 @@ static int cq_push_locked(struct cq *cq, const struct completion *completion)
 	*entry = *completion;
 	if (cq->timestamped)
 		cq_set_timestamp(cq, entry);
-	cq->shown->completions++;
+	cq->observed->completions++;
 	if (cq->hca->placement) {
 		cq_withhold(cq, completion->timestamp);
 		return 0;
 	}
 	cq_add(cq, entry);
-	cq->shown->entries = cq->count;
+	cq->observed->entries = cq->count;
 	return 0;
 }
 
@@ -445,7 +445,7 @@ int cq_poll(struct cq *cq, struct completion *completions, int max)
 		completions[taken++] = *cq_at(cq, 0);
 		cq_remove_oldest(cq);
 	}
-	cq->shown->entries = cq->count;
+	cq->observed->entries = cq->count;
 	pthread_spin_unlock(&cq->lock);
 	return taken;
 }
@@ -456,7 +456,7 @@ void cq_arm(struct cq *cq, bool solicited_only)
 
 	spin_lock(&cq->lock);
 	if (cq->armed < wanted)
-		cq->shown->armed = cq->armed = wanted;
+		cq->observed->armed = cq->armed = wanted;
 	/* As if a completion had been polled before its event came. */
 	if (injects(cq->hca) && inject_spurious(cq->hca)) {
 		cq_raise(cq);
@@ -469,7 +469,7 @@ void cq_fail(struct cq *cq)
 {
 	spin_lock(&cq->lock);
 	cq->overrun = true;
-	cq->shown->overrun = true;
+	cq->observed->overrun = true;
 	event_raise(&cq->hca->events, IBV_EVENT_CQ_ERR, cq);
 	pthread_spin_unlock(&cq->lock);
 }
@@ -491,6 +491,6 @@ void cq_purge(struct cq *cq, const struct qp *qp)
 	}
 	cq_set_count(cq, kept - withheld);
 	cq->withheld = withheld;
-	cq->shown->entries = cq->count;
+	cq->observed->entries = cq->count;
 	pthread_spin_unlock(&cq->lock);
 }

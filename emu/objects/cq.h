@@ -65,7 +65,7 @@ struct cq {
 	struct hca *hca;
 	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct users users;
-	struct observe_cq *shown; /* to other processes */
+	struct observe_cq *observed; /* to other processes */
 
 	pthread_spinlock_t lock;
 	struct completion *ring; /* of @allocated entries */

@@ -131,30 +131,33 @@ static uint64_t mr_shown_length(const struct mr *mr)
 
 static void mr_show(struct mr *mr)
 {
-	struct observe_device *device = mr->hca->shown;
+	struct observe_device *device = mr->hca->observed;
 
-	atomic_fetch_sub_explicit(&device->region_bytes, mr->shown->length, memory_order_relaxed);
-	mr->shown->key = mr->key.value;
-	mr->shown->access = mr->key.access;
-	mr->shown->address = mr->key.kind == KEY_NULL ? 0 : (uintptr_t)mr->ibv.addr;
-	mr->shown->length = mr_shown_length(mr);
-	atomic_fetch_add_explicit(&device->region_bytes, mr->shown->length, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&device->region_bytes, mr->observed->length,
+				  memory_order_relaxed);
+	mr->observed->key = mr->key.value;
+	mr->observed->access = mr->key.access;
+	mr->observed->address = mr->key.kind == KEY_NULL ? 0 : (uintptr_t)mr->ibv.addr;
+	mr->observed->length = mr_shown_length(mr);
+	atomic_fetch_add_explicit(&device->region_bytes, mr->observed->length,
+				  memory_order_relaxed);
 }
 
 /* ENOMEM. */
 static int mr_show_create(struct mr *mr, struct hca *hca)
 {
-	mr->shown = observe_claim(hca->observe, OBSERVE_REGION, hca->shown->head.id);
-	return mr->shown ? 0 : ENOMEM;
+	mr->observed = observe_claim(hca->observe, OBSERVE_REGION, hca->observed->head.id);
+	return mr->observed ? 0 : ENOMEM;
 }
 
 static void mr_show_destroy(struct mr *mr)
 {
-	struct observe_device *device = mr->hca->shown;
+	struct observe_device *device = mr->hca->observed;
 
-	atomic_fetch_sub_explicit(&device->region_bytes, mr->shown->length, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&device->region_bytes, mr->observed->length,
+				  memory_order_relaxed);
 	atomic_fetch_sub_explicit(&device->regions, 1, memory_order_relaxed);
-	observe_free(mr->hca->observe, OBSERVE_REGION, mr->shown);
+	observe_free(mr->hca->observe, OBSERVE_REGION, mr->observed);
 }
 
 int mr_refuse_key(struct hca *hca, int error)
@@ -194,7 +197,7 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 		error = table_reserve(&pd->hca->keys, &number);
 	if (error) {
 		capacity_put(&pd->hca->mr_count);
-		observe_free(pd->hca->observe, OBSERVE_REGION, mr->shown);
+		observe_free(pd->hca->observe, OBSERVE_REGION, mr->observed);
 		free(mr);
 		return mr_refuse_key(pd->hca, error);
 	}
@@ -210,9 +213,9 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	mr_set_range(mr, init->address, init->length, init->iova);
 	mr_new_key(mr, number);
 	users_add(&pd->users, USER_MR, 1);
-	atomic_fetch_add_explicit(&pd->hca->shown->regions, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&pd->hca->observed->regions, 1, memory_order_relaxed);
 	mr_show(mr);
-	observe_show(pd->hca->observe, mr->shown);
+	observe_show(pd->hca->observe, mr->observed);
 	table_publish(&pd->hca->keys, number, &mr->key);
 	*result = mr;
 	return 0;

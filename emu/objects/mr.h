@@ -79,7 +79,7 @@ struct mr {
 	void (*release)(void *backing);
 	void *backing;
 	struct names names;
-	struct observe_region *shown; /* to other processes */
+	struct observe_region *observed; /* to other processes */
 };
 
 /* The region that has @key, which is no window's. */

@@ -78,7 +78,7 @@ struct qp {
 	pthread_mutex_t lock;
 	uint64_t now; /* of the call that has the lock, or the latest that was told: completions
 			 have it as their timestamp */
-	struct observe_qp *shown; /* to other processes: emu/objects/qp_show.h */
+	struct observe_qp *observed; /* to other processes: emu/objects/qp_show.h */
 	enum ibv_qp_state state;
 	struct ibv_qp_attr attr;	/* as set by modify */
 	struct path path;		/* RC, UC: to the peer */

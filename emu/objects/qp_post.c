@@ -211,7 +211,7 @@ int qp_post_recv(struct qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 		WATCH(qp->hca, receive_refused, qp, (err ? wr : first)->wr_id, err ? err : EINVAL);
 	if (qp_abilities(qp) & QP_FLUSH_RECV && !qp->srq)
 		qp_flush_receives(qp);
-	qp->shown->progress.receives = qp->rq.count;
+	qp->observed->progress.receives = qp->rq.count;
 	pthread_mutex_unlock(&qp->lock);
 	return err;
 }

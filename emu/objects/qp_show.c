@@ -12,19 +12,19 @@ int qp_show_create(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
 
-	qp->shown = observe_claim(hca->observe, OBSERVE_QP, hca->shown->head.id);
-	if (!qp->shown)
+	qp->observed = observe_claim(hca->observe, OBSERVE_QP, hca->observed->head.id);
+	if (!qp->observed)
 		return ENOMEM;
-	qp->shown->number = qp->number;
-	qp->shown->type = qp->type->ibv;
-	qp->shown->max_send_wr = qp->cap.max_send_wr;
-	qp->shown->max_recv_wr = qp->cap.max_recv_wr;
-	qp->shown->send_cq = qp->send_cq ? qp->send_cq->handle : 0;
-	qp->shown->recv_cq = qp->recv_cq ? qp->recv_cq->handle : 0;
-	qp->shown->srq = qp->srq ? qp->srq->handle : 0;
+	qp->observed->number = qp->number;
+	qp->observed->type = qp->type->ibv;
+	qp->observed->max_send_wr = qp->cap.max_send_wr;
+	qp->observed->max_recv_wr = qp->cap.max_recv_wr;
+	qp->observed->send_cq = qp->send_cq ? qp->send_cq->handle : 0;
+	qp->observed->recv_cq = qp->recv_cq ? qp->recv_cq->handle : 0;
+	qp->observed->srq = qp->srq ? qp->srq->handle : 0;
 	qp_show_attributes(qp);
 	qp_show_progress(qp);
-	observe_show(hca->observe, qp->shown);
+	observe_show(hca->observe, qp->observed);
 	return 0;
 }
 
@@ -37,8 +37,8 @@ static void add_to_sum(uint64_t *sum, uint64_t more)
 /* What it has done is the device's from now on. */
 void qp_show_destroy(struct qp *qp)
 {
-	const struct observe_totals *done = &qp->shown->done;
-	struct observe_totals *sum = &qp->hca->shown->destroyed;
+	const struct observe_totals *done = &qp->observed->done;
+	struct observe_totals *sum = &qp->hca->observed->destroyed;
 
 	add_to_sum(&sum->traffic.sent_messages, done->traffic.sent_messages);
 	add_to_sum(&sum->traffic.sent_bytes, done->traffic.sent_bytes);
@@ -47,33 +47,33 @@ void qp_show_destroy(struct qp *qp)
 #define X(name) add_to_sum(&sum->losses.name, done->losses.name);
 	OBSERVE_LOSSES(X)
 #undef X
-	observe_free(qp->hca->observe, OBSERVE_QP, qp->shown);
-	qp->shown = NULL;
+	observe_free(qp->hca->observe, OBSERVE_QP, qp->observed);
+	qp->observed = NULL;
 }
 
 void qp_show_attributes(struct qp *qp)
 {
-	struct observe_qp *shown = qp->shown;
+	struct observe_qp *observed = qp->observed;
 
-	shown->port = qp->attr.port_num;
-	shown->mtu = qp->mtu;
-	shown->timeout = qp->attr.timeout;
-	shown->retry_count = qp->attr.retry_cnt;
-	shown->rnr_retry = qp->attr.rnr_retry;
-	shown->min_rnr_timer = qp->attr.min_rnr_timer;
+	observed->port = qp->attr.port_num;
+	observed->mtu = qp->mtu;
+	observed->timeout = qp->attr.timeout;
+	observed->retry_count = qp->attr.retry_cnt;
+	observed->rnr_retry = qp->attr.rnr_retry;
+	observed->min_rnr_timer = qp->attr.min_rnr_timer;
 	if (!qp->type->connected)
 		return;
-	shown->peer_qpn = qp->attr.dest_qp_num;
-	memcpy(shown->local, qp->path.source.raw, sizeof(shown->local));
-	memcpy(shown->peer, qp->path.destination.raw, sizeof(shown->peer));
+	observed->peer_qpn = qp->attr.dest_qp_num;
+	memcpy(observed->local, qp->path.source.raw, sizeof(observed->local));
+	memcpy(observed->peer, qp->path.destination.raw, sizeof(observed->peer));
 }
 
 void qp_show_error(struct qp *qp, const struct ibv_wc *wc)
 {
-	qp->shown->error_status = wc->status;
-	qp->shown->error_cause = wc->vendor_err;
-	qp->shown->error_at = qp->now;
-	qp->shown->errors++;
+	qp->observed->error_status = wc->status;
+	qp->observed->error_cause = wc->vendor_err;
+	qp->observed->error_at = qp->now;
+	qp->observed->errors++;
 }
 
 /* --- what was done ---------------------------------------------------------------------- */
@@ -97,7 +97,7 @@ static enum observe_class class_of(const struct request_kind *kind)
 
 static void measure(struct qp *qp, const struct send_wqe *wqe)
 {
-	struct observe_latency *latency = &qp->hca->shown->latency[class_of(wqe->kind)];
+	struct observe_latency *latency = &qp->hca->observed->latency[class_of(wqe->kind)];
 	uint64_t time = qp->now - wqe->posted_at, longest = atomic_load(&latency->longest);
 	unsigned int bucket = time ? 63 - __builtin_clzll(time) : 0;
 
@@ -112,7 +112,7 @@ static void measure(struct qp *qp, const struct send_wqe *wqe)
 
 void qp_show_request(struct qp *qp, const struct send_wqe *wqe)
 {
-	struct observe_traffic *traffic = &qp->shown->done.traffic;
+	struct observe_traffic *traffic = &qp->observed->done.traffic;
 	bool reads = wqe->kind->data == DATA_READ || wqe->kind->data == DATA_ORIGINAL;
 
 	if (qp->hca->measures)

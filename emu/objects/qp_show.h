@@ -24,7 +24,7 @@ static inline void qp_show_progress(struct qp *qp)
 {
 	uint64_t in_flight = qp->recovery.member.in_flight;
 
-	qp->shown->progress = (struct observe_qp_progress){
+	qp->observed->progress = (struct observe_qp_progress){
 		.changed = qp->now,
 		.posted = qp->sq.posted,
 		.sent = qp->sq.next,
@@ -45,21 +45,21 @@ static inline void qp_show_progress(struct qp *qp)
 /* So many SENDs and RDMA WRITEs are done, @bytes together: where nothing is measured. */
 static inline void qp_show_sent(struct qp *qp, uint32_t messages, uint64_t bytes)
 {
-	qp->shown->done.traffic.sent_messages += messages;
-	qp->shown->done.traffic.sent_bytes += bytes;
+	qp->observed->done.traffic.sent_messages += messages;
+	qp->observed->done.traffic.sent_bytes += bytes;
 }
 
 /* A message of @bytes has arrived, or leaves as the answer to the peer's READ. */
 static inline void qp_show_received(struct qp *qp, uint64_t bytes)
 {
-	qp->shown->done.traffic.received_messages++;
-	qp->shown->done.traffic.received_bytes += bytes;
+	qp->observed->done.traffic.received_messages++;
+	qp->observed->done.traffic.received_bytes += bytes;
 }
 
 static inline void qp_show_answered(struct qp *qp, uint64_t bytes)
 {
-	qp->shown->done.traffic.sent_messages++;
-	qp->shown->done.traffic.sent_bytes += bytes;
+	qp->observed->done.traffic.sent_messages++;
+	qp->observed->done.traffic.sent_bytes += bytes;
 }
 
 #endif

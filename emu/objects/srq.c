@@ -31,9 +31,9 @@ static int srq_check_size(const struct hca *hca, uint32_t max_wr)
 /* Locked, or nothing else knows it yet. */
 static void srq_show(struct srq *srq)
 {
-	srq->shown->capacity = srq->queue.capacity;
-	srq->shown->entries = srq->queue.count;
-	srq->shown->limit = srq->limit;
+	srq->observed->capacity = srq->queue.capacity;
+	srq->observed->entries = srq->queue.count;
+	srq->observed->limit = srq->limit;
 }
 
 static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq **srq)
@@ -50,8 +50,8 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 			      "for a shared receive queue of %u receives with %u SGEs",
 			      attr->max_wr, attr->max_sge);
 	}
-	made->shown = observe_claim(pd->hca->observe, OBSERVE_SRQ, pd->hca->shown->head.id);
-	if (!made->shown) {
+	made->observed = observe_claim(pd->hca->observe, OBSERVE_SRQ, pd->hca->observed->head.id);
+	if (!made->observed) {
 		receive_queue_destroy(&made->queue);
 		free(made);
 		return ENOMEM;
@@ -60,9 +60,9 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 	made->origin = origin_capture();
 	made->pd = pd;
 	made->ibv.handle = made->handle = hca_next_handle(pd->hca);
-	made->shown->number = made->handle;
+	made->observed->number = made->handle;
 	srq_show(made);
-	observe_show(pd->hca->observe, made->shown);
+	observe_show(pd->hca->observe, made->observed);
 	pthread_mutex_init(&made->lock, NULL);
 	*srq = made;
 	return 0;
@@ -169,7 +169,7 @@ int srq_destroy(struct srq *srq)
 	event_drop(&srq->hca->events, srq);
 	capacity_put(&srq->hca->srq_count);
 	users_add(&srq->pd->users, USER_SRQ, -1);
-	observe_free(srq->hca->observe, OBSERVE_SRQ, srq->shown);
+	observe_free(srq->hca->observe, OBSERVE_SRQ, srq->observed);
 	receive_queue_destroy(&srq->queue);
 	pthread_mutex_destroy(&srq->lock);
 	origin_free(srq->origin);

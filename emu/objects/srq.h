@@ -26,7 +26,7 @@ struct srq {
 	void *verbs;	 /* what the verbs layer keeps with it */
 	void *watched;	 /* and the checker: emu/watch.h */
 	struct hca *hca;
-	struct observe_srq *shown; /* to other processes */
+	struct observe_srq *observed; /* to other processes */
 	struct pd *pd;
 	struct origin *origin; /* where it was made: net/cause/origin.h */
 	struct users users;

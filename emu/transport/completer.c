@@ -273,7 +273,7 @@ static void keep_early(struct qp *qp, const struct packet *packet)
 	index = send_queue_find(&qp->sq, packet->psn);
 	if (!missing_keep(qp, packet, place_early(qp, index, packet)))
 		return;
-	qp->shown->done.losses.packets_kept++;
+	qp->observed->done.losses.packets_kept++;
 	recovery_count_acked(qp, send_queue_at(&qp->sq, index)->packet_cost, false);
 }
 
@@ -316,11 +316,11 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 		return;
 	if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
-		qp->shown->done.losses.rnr_naks++;
+		qp->observed->done.losses.rnr_naks++;
 		recovery_on_rnr_nak(qp, rnr_delay[value] * RNR_DELAY_UNIT, now);
 	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
 		COUNT(qp->hca, rcvd_seq_err, 1);
-		qp->shown->done.losses.sequence_naks++;
+		qp->observed->done.losses.sequence_naks++;
 		recovery_on_sequence_nak(qp, now);
 	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
 		completer_fail(qp, nak_status[value], packet);

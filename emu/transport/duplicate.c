@@ -51,7 +51,7 @@ static void answer_duplicate(struct qp *qp, const struct packet *packet)
 void duplicate_receive(struct qp *qp, const struct packet *packet)
 {
 	COUNT(qp->hca, duplicate_request, 1);
-	qp->shown->done.losses.duplicates++;
+	qp->observed->done.losses.duplicates++;
 	if (packet->op->flags & RD_ATOMIC)
 		answer_duplicate(qp, packet);
 	else

@@ -97,8 +97,8 @@ static void note_retransmitted(struct qp *qp, uint32_t end)
 
 	/* Karn's rule: it may be the retransmission that is answered, long after what is timed. */
 	recovery->timing = false;
-	if (psn_distance(end, recovery->retransmitted_end) > 0)
-		recovery->retransmitted_end = end;
+	if (psn_distance(end, recovery->highest_retransmitted) > 0)
+		recovery->highest_retransmitted = end;
 }
 
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now)
@@ -182,7 +182,7 @@ void recovery_reset(struct recovery *recovery)
 void recovery_begin(struct recovery *recovery, uint32_t psn)
 {
 	recovery->resume_psn = recovery->retransmit_end = psn;
-	recovery->retransmitted_end = recovery->reduced_end = psn;
+	recovery->highest_retransmitted = recovery->reduced_end = psn;
 }
 
 void recovery_reload(struct recovery *recovery, const struct ibv_qp_attr *attr)

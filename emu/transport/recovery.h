@@ -88,13 +88,13 @@ struct recovery {
 	 * told from another one's.
 	 */
 	uint64_t retransmitted_at;
-	bool retransmit_wanted;	    /* the requester is to send the oldest packet again, alone */
-	bool retransmit_response;   /* what was retransmitted last asks for a response */
-	bool nak_follows;	    /* it was retransmitted before its NAK, which is ignored */
-	uint8_t retransmit_run;	    /* packets in a row that were retransmitted one by one */
-	uint32_t retransmit_end;    /* one beyond what was retransmitted last */
-	uint32_t retransmitted_end; /* one beyond the last packet that was sent more than once */
-	uint32_t probed_psn;	    /* of what was sent again as a probe */
+	bool retransmit_wanted;	  /* the requester is to send the oldest packet again, alone */
+	bool retransmit_response; /* what was retransmitted last asks for a response */
+	bool nak_follows;	  /* it was retransmitted before its NAK, which is ignored */
+	uint8_t retransmit_run;	  /* packets in a row that were retransmitted one by one */
+	uint32_t retransmit_end;  /* one beyond what was retransmitted last */
+	uint32_t highest_retransmitted; /* one beyond the last that was sent more than once */
+	uint32_t probed_psn;		/* of what was sent again as a probe */
 
 	/* At the last ACK timeout bytes waited for the receiver to read them. */
 	bool unread;

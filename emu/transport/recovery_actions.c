@@ -140,7 +140,7 @@ bool recovery_progressed(struct qp *qp, uint64_t now)
 		recovery->retransmit_end = recovery->resume_psn = qp->requester.unacked;
 	}
 	keep_up(&recovery->resume_psn, qp->requester.unacked);
-	keep_up(&recovery->retransmitted_end, qp->requester.unacked);
+	keep_up(&recovery->highest_retransmitted, qp->requester.unacked);
 	keep_up(&recovery->reduced_end, qp->requester.unacked);
 	/* IBA 9.9.2: on any response that acknowledges something new. */
 	recovery_reload(recovery, &qp->attr);
@@ -234,8 +234,8 @@ bool recovery_note_kept(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (psn_distance(recovery->resume_psn, recovery->retransmitted_end) > 0 &&
-	    psn_distance(qp->requester.unacked, recovery->retransmitted_end) > 0)
+	if (psn_distance(recovery->resume_psn, recovery->highest_retransmitted) > 0 &&
+	    psn_distance(qp->requester.unacked, recovery->highest_retransmitted) > 0)
 		destination_note_kept(recovery->destination);
 	return recovery_acked(qp, now);
 }
@@ -349,7 +349,7 @@ bool recovery_retransmit_doubtful(struct qp *qp, uint64_t now)
 bool recovery_retry_timeout(struct qp *qp, uint64_t now)
 {
 	COUNT(qp->hca, timeouts, 1);
-	qp->shown->done.losses.timeouts++;
+	qp->observed->done.losses.timeouts++;
 	qp->recovery.response_missed = false;
 	if (!retry(qp))
 		return false;
@@ -419,7 +419,7 @@ static void probe(struct qp *qp, bool wanted, uint64_t timeout_at, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	qp->shown->done.losses.probes++;
+	qp->observed->done.losses.probes++;
 	recovery->ambiguous = true;
 	recovery->timeout_at = timeout_at;
 	recovery->probe_wanted = wanted;

@@ -298,7 +298,7 @@ void recovery_on_response_missed(struct qp *qp, uint64_t now)
 	if (qp->recovery.response_missed)
 		return;
 	qp->recovery.response_missed = true;
-	qp->shown->done.losses.missed_responses++;
+	qp->observed->done.losses.missed_responses++;
 	recovery_event(qp, EVENT_NAK_ALL, now);
 }
 
@@ -314,7 +314,7 @@ void recovery_on_missing(struct qp *qp, uint64_t now)
 		recovery_on_response_missed(qp, now);
 		return;
 	}
-	qp->shown->done.losses.missed_responses++;
+	qp->observed->done.losses.missed_responses++;
 	recovery_event(qp, EVENT_MISSING, now);
 }
 

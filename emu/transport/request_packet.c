@@ -125,7 +125,7 @@ struct link_packet *request_packet_build(struct qp *qp, struct send_wqe *wqe, ui
 	wqe->started = true;
 	if (psn_distance(req->psn, req->highest) < 0) {
 		COUNT(qp->hca, retransmitted_pkts, 1);
-		qp->shown->done.losses.resent++;
+		qp->observed->done.losses.resent++;
 	}
 	req->psn = psn_add(req->psn, psns);
 	if (psn_distance(req->psn, req->highest) > 0)

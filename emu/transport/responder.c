@@ -321,7 +321,7 @@ static void fail_reliable(struct qp *qp, const struct packet *packet, enum respo
 	if (fault == RESPONDER_FAULT_NO_RECEIVE) {
 		COUNT(qp->hca, send_rnr_err, 1);
 		WATCH(qp->hca, receive_missing, qp);
-		qp->shown->done.losses.rnr_naks_sent++;
+		qp->observed->done.losses.rnr_naks_sent++;
 		/* What is under way behind this packet is out of sequence, which needs no NAK. */
 		resp->nak_sent = true;
 		explain_no_receive(qp, packet);

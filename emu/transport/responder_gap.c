@@ -13,7 +13,7 @@ static void send_sequence_nak(struct qp *qp)
 		return;
 	resp->nak_sent = true;
 	qp->hca->urgent = true;
-	qp->shown->done.losses.sequence_naks_sent++;
+	qp->observed->done.losses.sequence_naks_sent++;
 	response_schedule_ack(qp, AETH_NAK_PSN_SEQUENCE, resp->expected_psn);
 }
 
@@ -59,7 +59,7 @@ static void keep_early(struct qp *qp, const struct packet *packet)
 	bool placed = place_early(qp, packet);
 
 	if (reorder_keep(&resp->kept, &qp->hca->packets, packet, placed, resp->expected_psn))
-		qp->shown->done.losses.packets_kept++;
+		qp->observed->done.losses.packets_kept++;
 }
 
 void responder_receive_early(struct qp *qp, const struct packet *packet)

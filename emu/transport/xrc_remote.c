@@ -160,9 +160,9 @@ static struct xrc_delegate *make_delegate(struct hca *hca, uint32_t qpn)
 	if (!delegate)
 		return NULL;
 	qp = &delegate->qp;
-	qp->shown = observe_claim(NULL, OBSERVE_QP, 0); /* the target's process shows it */
-	if (!qp->shown || responder_init(&qp->responder, hca->limits.device.max_srq_sge) != 0) {
-		observe_free(NULL, OBSERVE_QP, qp->shown);
+	qp->observed = observe_claim(NULL, OBSERVE_QP, 0); /* the target's process shows it */
+	if (!qp->observed || responder_init(&qp->responder, hca->limits.device.max_srq_sge) != 0) {
+		observe_free(NULL, OBSERVE_QP, qp->observed);
 		free(delegate);
 		return NULL;
 	}
@@ -180,7 +180,7 @@ static void destroy_delegate(struct xrc_delegate *delegate)
 	placement_finish_qp(&delegate->qp);
 	responder_destroy(&delegate->qp.responder);
 	pthread_mutex_destroy(&delegate->qp.lock);
-	observe_free(NULL, OBSERVE_QP, delegate->qp.shown);
+	observe_free(NULL, OBSERVE_QP, delegate->qp.observed);
 	free(delegate);
 }
 

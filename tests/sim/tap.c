@@ -446,13 +446,13 @@ static unsigned int tap_send(struct link *link, struct link_packet *packets, uns
 static unsigned int tap_receive(struct link *link, struct link_frame *frames, unsigned int max,
 				uint64_t now)
 {
-	const unsigned int few = RECEIVE_FEW_BYTES / WIRE_PACKET_MAX;
+	const unsigned int burst = RECEIVE_BURST_BYTES / WIRE_PACKET_MAX;
 	struct tap *tap = tap_of(link);
 	unsigned int count;
 
 	/* Not more than are answered together: what is seen here has arrived there. */
-	if (max > few)
-		max = few;
+	if (max > burst)
+		max = burst;
 	count = tap->inner->ops->receive(tap->inner, frames, max, now);
 	for (unsigned int i = 0; i < count; i++) {
 		struct link_frame frame = frames[i];

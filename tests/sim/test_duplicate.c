@@ -38,7 +38,7 @@ START_TEST(one_nak_a_gap)
 		peer_see_none(&peer, 10000);
 	}
 	ck_assert_uint_eq(peer.memory[0], 1);
-	ck_assert_uint_eq(peer.qp->shown->done.losses.packets_kept, drops ? 0 : 5);
+	ck_assert_uint_eq(peer.qp->observed->done.losses.packets_kept, drops ? 0 : 5);
 	write_to(&peer, FIRST_PSN + 1, 3);
 	peer_see_ack(&peer, FIRST_PSN + (drops ? 1 : 6), 0x1f);
 	ck_assert_uint_eq(peer.memory[0], drops ? 3 : 2);

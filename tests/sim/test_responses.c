@@ -119,7 +119,7 @@ START_TEST(read_what_is_missing)
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	check_read(&peer, RESPONSES, 10);
-	ck_assert_uint_eq(peer.qp->shown->done.losses.packets_kept, 5);
+	ck_assert_uint_eq(peer.qp->observed->done.losses.packets_kept, 5);
 	ck_assert(peer.qp->missing.kept.count == 0 && !peer.qp->missing.any);
 	peer_destroy(&peer);
 }

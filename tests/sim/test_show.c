@@ -4,7 +4,7 @@
 
 static const struct observe_traffic *traffic(const struct qp *qp)
 {
-	return &qp->shown->done.traffic;
+	return &qp->observed->done.traffic;
 }
 
 static void expect_traffic(const struct observe_traffic *traffic, uint64_t sent_messages,
@@ -42,11 +42,11 @@ START_TEST(writes_without_acknowledgement)
 	struct pair p;
 
 	pair_create(&p, IBV_QPT_UC, NULL, 1, &world_connection);
-	before = p.qb->shown->done;
+	before = p.qb->observed->done;
 	pair_post(&p, IBV_WR_RDMA_WRITE, 5000, 1);
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
 	world_run(&p.world, SECOND);
-	after = p.qb->shown->done;
+	after = p.qb->observed->done;
 	ck_assert_uint_eq(after.traffic.received_messages, before.traffic.received_messages + 1);
 	ck_assert_uint_eq(after.traffic.received_bytes, before.traffic.received_bytes + 5000);
 	expect_traffic(traffic(p.qa), 1, 5000, 0, 0);
@@ -63,12 +63,12 @@ START_TEST(queues_are_current)
 	struct pair p;
 
 	pair_create(&p, IBV_QPT_RC, NULL, 1, &world_connection);
-	progress = &p.qa->shown->progress;
-	losses = &p.qa->shown->done.losses;
+	progress = &p.qa->observed->progress;
+	losses = &p.qa->observed->done.losses;
 	psn = progress->psn;
 	ck_assert_uint_eq(progress->state, IBV_QPS_RTS);
-	ck_assert_uint_eq(p.qa->shown->peer_qpn, p.qb->number);
-	ck_assert_mem_eq(p.qa->shown->peer, world_gid(p.b, 1), sizeof(p.qa->shown->peer));
+	ck_assert_uint_eq(p.qa->observed->peer_qpn, p.qb->number);
+	ck_assert_mem_eq(p.qa->observed->peer, world_gid(p.b, 1), sizeof(p.qa->observed->peer));
 
 	pair_cut(&p, true);
 	for (uint64_t id = 1; id <= 3; id++)
@@ -102,15 +102,15 @@ START_TEST(receives_that_are_missing)
 
 	pair_create(&p, IBV_QPT_RC, NULL, 1, &world_connection);
 	pair_post(&p, IBV_WR_SEND, 10, 1);
-	while (!p.qa->shown->done.losses.rnr_naks)
+	while (!p.qa->observed->done.losses.rnr_naks)
 		ck_assert(world_step(&p.world));
-	ck_assert_uint_gt(p.qb->shown->done.losses.rnr_naks_sent, 0);
+	ck_assert_uint_gt(p.qb->observed->done.losses.rnr_naks_sent, 0);
 	pair_receive(&p, 100, 10);
 	pair_receive(&p, 100, 11);
-	ck_assert_uint_eq(p.qb->shown->progress.receives, 2);
+	ck_assert_uint_eq(p.qb->observed->progress.receives, 2);
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
 	world_expect(p.b, 10, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(p.qb->shown->progress.receives, 1);
+	ck_assert_uint_eq(p.qb->observed->progress.receives, 1);
 	pair_destroy(&p);
 }
 END_TEST
@@ -127,10 +127,10 @@ START_TEST(errors_are_remembered)
 	wc = world_completion(p.a, 1000 * SECOND);
 	ck_assert_int_eq(wc.status, IBV_WC_RETRY_EXC_ERR);
 	world_expect(p.a, 2, IBV_WC_WR_FLUSH_ERR);
-	ck_assert_uint_eq(p.qa->shown->progress.state, IBV_QPS_ERR);
-	ck_assert_uint_eq(p.qa->shown->errors, 1);
-	ck_assert_uint_eq(p.qa->shown->error_status, IBV_WC_RETRY_EXC_ERR);
-	ck_assert_uint_eq(p.qa->shown->error_cause, wc.vendor_err);
+	ck_assert_uint_eq(p.qa->observed->progress.state, IBV_QPS_ERR);
+	ck_assert_uint_eq(p.qa->observed->errors, 1);
+	ck_assert_uint_eq(p.qa->observed->error_status, IBV_WC_RETRY_EXC_ERR);
+	ck_assert_uint_eq(p.qa->observed->error_cause, wc.vendor_err);
 	expect_traffic(traffic(p.qa), 0, 0, 0, 0);
 	pair_destroy(&p);
 }
@@ -152,12 +152,12 @@ START_TEST(what_is_destroyed_stays_counted)
 	world_connect(p.a, qa, p.b, qb, &world_connection);
 	ck_assert_int_eq(world_post_send(qa, pair_wr(&p, &request, IBV_WR_RDMA_WRITE, 1234, 1)), 0);
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
-	destroyed = &p.a->hca->shown->destroyed.traffic;
+	destroyed = &p.a->hca->observed->destroyed.traffic;
 	expect_traffic(destroyed, 0, 0, 0, 0);
 	ck_assert_int_eq(qp_destroy(qa), 0);
 	ck_assert_int_eq(qp_destroy(qb), 0);
 	expect_traffic(destroyed, 1, 1234, 0, 0);
-	expect_traffic(&p.b->hca->shown->destroyed.traffic, 0, 0, 1, 1234);
+	expect_traffic(&p.b->hca->observed->destroyed.traffic, 0, 0, 1, 1234);
 	pair_destroy(&p);
 }
 END_TEST
@@ -170,7 +170,7 @@ START_TEST(latencies_are_measured)
 	struct pair p;
 
 	pair_create(&p, IBV_QPT_RC, NULL, 1, &world_connection);
-	latency = &p.a->hca->shown->latency[OBSERVE_WRITE];
+	latency = &p.a->hca->observed->latency[OBSERVE_WRITE];
 	pair_post(&p, IBV_WR_RDMA_WRITE, 10, 1);
 	world_expect(p.a, 1, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(latency->total, 0);

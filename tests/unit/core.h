@@ -51,7 +51,7 @@ static inline void core_setup(void)
 	memset(&core, 0, sizeof(core));
 	memset(&core_shown, 0, sizeof(core_shown));
 	memset(&told, 0, sizeof(told));
-	core.shown = &core_shown;
+	core.observed = &core_shown;
 	core.counters = &core_shown.counters;
 	core.limits = hca_limits_core;
 	core.limits.device.max_pd = 4;

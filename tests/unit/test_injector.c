@@ -268,24 +268,24 @@ END_TEST
 
 static void show(void *context, const struct fault_clause *clause)
 {
-	char text[100], *shown = context;
+	char text[100], *observed = context;
 
 	fault_clause_describe(clause, text, sizeof(text));
-	strcat(strcat(shown, text), "\n");
+	strcat(strcat(observed, text), "\n");
 }
 
 START_TEST(clauses_say_how_often_they_hit)
 {
-	char shown[500] = "";
+	char observed[500] = "";
 
 	set("drop#1;fail#2*/ibv_reg_mr;remove@1s;event(PORT_ERR)@0s;late(1s)#1");
 	calls(FAULT_CALL_ibv_reg_mr, 5);
 	ck_assert(injector_due(&injector, &hca, 5, &hit));
-	injector_for_each(&injector, show, shown);
-	ck_assert_str_eq(shown, "fail#2*/ibv_reg_mr: 2 of 5 calls\n"
-				"remove@1s: did not happen\n"
-				"event(PORT_ERR)@0s: happened\n"
-				"late(1s)#1: 0 of 0 work requests\n");
+	injector_for_each(&injector, show, observed);
+	ck_assert_str_eq(observed, "fail#2*/ibv_reg_mr: 2 of 5 calls\n"
+				   "remove@1s: did not happen\n"
+				   "event(PORT_ERR)@0s: happened\n"
+				   "late(1s)#1: 0 of 0 work requests\n");
 }
 END_TEST
 
