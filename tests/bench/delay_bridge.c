@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A path with a round trip, losses and a bottleneck, for kernels without netem:
- * carries frames between two network devices, each the near end of a veth pair.
+ * A path with a round trip, losses, packets out of order and a bottleneck, for kernels without
+ * netem: carries frames between two network devices, each the near end of a veth pair.
  *
  *   delay_bridge [OPTION...] DEVICE DEVICE
  *
  *   --delay US     every frame takes this long, so twice that is added to a round trip
  *   --loss RATE    probability that an IP packet is dropped, each way: 0.001 or 0.1%
- *   --seed N       of the losses (default 1)
+ *   --reorder RATE that it takes up to a delay longer, and others overtake it
+ *   --seed N       of both (default 1)
  *   --rate MBIT    Mbit/s of the link, each way (default: what the CPU can do)
  *   --queue BYTES  what may wait for the link, more is dropped (default: rate x round
  *                  trip, or 1 MiB if that is less)
@@ -60,18 +61,20 @@ struct counters {
 	double late; /* ns, of all frames */
 };
 
+STAILQ_HEAD(frames, frame);
+
 /* From one device to the other. */
 struct direction {
 	const char *from_name, *to_name;
 	int from, to;
-	STAILQ_HEAD(, frame) frames; /* by their due time, which never decreases */
-	uint64_t link_free;	     /* when the link has sent all that waits for it */
+	struct frames frames, overtaken; /* each by their due time */
+	uint64_t link_free;		 /* when the link has sent all that waits for it */
 	struct counters counters;
 };
 
 /* In ns, bytes and bits a ns. */
 static struct {
-	double delay, loss, seed, rate, queue, mark;
+	double delay, loss, reorder, seed, rate, queue, mark;
 } options = {.seed = 1, .queue = INFINITY, .mark = INFINITY};
 
 static unsigned short random_state[3];
@@ -100,8 +103,25 @@ static uint64_t now_ns(void)
 
 /* --- the path --------------------------------------------------------------------- */
 
+static void insert_overtaken(struct direction *d, struct frame *frame)
+{
+	struct frame *before = NULL, *next;
+
+	frame->due += options.delay * erand48(random_state);
+	STAILQ_FOREACH(next, &d->overtaken, next)
+	{
+		if (next->due > frame->due)
+			break;
+		before = next;
+	}
+	if (before)
+		STAILQ_INSERT_AFTER(&d->overtaken, before, frame, next);
+	else
+		STAILQ_INSERT_HEAD(&d->overtaken, frame, next);
+}
+
 /* Gives the frame its place in the queue of the link, or none if that is full. */
-static void enqueue(struct direction *d, struct frame *frame, uint64_t arrived)
+static void enqueue(struct direction *d, struct frame *frame, uint64_t arrived, bool overtaken)
 {
 	struct layout layout = frame_layout(frame);
 	uint64_t waiting, length = frame->length + layout.payload * (layout.packets - 1);
@@ -119,30 +139,52 @@ static void enqueue(struct direction *d, struct frame *frame, uint64_t arrived)
 	if (options.rate > 0)
 		d->link_free += length * 8 / options.rate;
 	frame->due = d->link_free + options.delay;
-	STAILQ_INSERT_TAIL(&d->frames, frame, next);
+	if (overtaken)
+		insert_overtaken(d, frame);
+	else
+		STAILQ_INSERT_TAIL(&d->frames, frame, next);
 }
 
-/* Draws for each packet of the frame whether it is lost; what is left is enqueued. */
-static void lose(struct direction *d, struct frame *frame, uint64_t arrived)
+enum fate { IN_ORDER, LOST, OVERTAKEN };
+
+static enum fate draw_fate(void)
+{
+	if (options.loss > 0 && erand48(random_state) < options.loss)
+		return LOST;
+	if (options.reorder > 0 && erand48(random_state) < options.reorder)
+		return OVERTAKEN;
+	return IN_ORDER;
+}
+
+/* The @count packets from @first on: a frame of their own, unless they are all of @frame. */
+static struct frame *part_of(struct frame *frame, uint32_t first, uint32_t count)
+{
+	return count == frame_layout(frame).packets ? frame : frame_carve(frame, first, count);
+}
+
+/* Draws for each packet of the frame what becomes of it; what isn't lost is enqueued. */
+static void draw_fates(struct direction *d, struct frame *frame, uint64_t arrived)
 {
 	struct layout layout = frame_layout(frame);
-	uint32_t begin = 0; /* of the packets that aren't enqueued yet, and stay */
+	struct frame *part = NULL;
+	uint32_t begin = 0; /* of the packets that aren't enqueued yet, and stay in order */
 
-	for (uint32_t i = 0; options.loss > 0 && layout.ip && i < layout.packets; i++) {
-		if (erand48(random_state) >= options.loss)
+	for (uint32_t i = 0; i < layout.packets; i++) {
+		enum fate fate = layout.ip ? draw_fate() : IN_ORDER;
+		uint32_t end = fate == IN_ORDER ? i + 1 : i;
+
+		if (fate == IN_ORDER && end < layout.packets)
 			continue;
-		d->counters.dropped++;
-		if (i > begin)
-			enqueue(d, frame_carve(frame, begin, i - begin), arrived);
+		if (end > begin)
+			enqueue(d, part = part_of(frame, begin, end - begin), arrived, false);
+		if (fate == OVERTAKEN)
+			enqueue(d, part = part_of(frame, i, 1), arrived, true);
+		if (fate == LOST)
+			d->counters.dropped++;
 		begin = i + 1;
 	}
-	if (!begin) {
-		enqueue(d, frame, arrived);
-		return;
-	}
-	if (begin < layout.packets)
-		enqueue(d, frame_carve(frame, begin, layout.packets - begin), arrived);
-	free(frame);
+	if (part != frame)
+		free(frame);
 }
 
 /* False when there is nothing to read. */
@@ -166,17 +208,31 @@ static bool receive(struct direction *d)
 	}
 	frame->length = length - sizeof(frame->offload);
 	frame = realloc(frame, sizeof(*frame) + frame->length);
-	lose(d, frame, stamp ? to_ns((const struct timespec *)CMSG_DATA(stamp)) : now_ns());
+	draw_fates(d, frame, stamp ? to_ns((const struct timespec *)CMSG_DATA(stamp)) : now_ns());
 	return true;
+}
+
+/* The frames of which the first is due next. */
+static struct frames *next_due(struct direction *d)
+{
+	const struct frame *frame = STAILQ_FIRST(&d->frames);
+	const struct frame *overtaken = STAILQ_FIRST(&d->overtaken);
+
+	return overtaken && (!frame || overtaken->due < frame->due) ? &d->overtaken : &d->frames;
 }
 
 /* Sends what is due and returns when the rest is. */
 static uint64_t transmit(struct direction *d)
 {
+	struct frames *frames;
 	struct frame *frame;
 	uint64_t now = now_ns();
 
-	for (int n = 0; (frame = STAILQ_FIRST(&d->frames)) && frame->due <= now && n < BATCH; n++) {
+	for (int n = 0;; n++) {
+		frames = next_due(d);
+		frame = STAILQ_FIRST(frames);
+		if (!frame || frame->due > now || n == BATCH)
+			break;
 		struct iovec iov[] = {{&frame->offload, sizeof(frame->offload)},
 				      {frame->data, frame->length}};
 
@@ -184,7 +240,7 @@ static uint64_t transmit(struct direction *d)
 		d->counters.frames++;
 		d->counters.packets += frame_layout(frame).packets;
 		d->counters.late += now - frame->due;
-		STAILQ_REMOVE_HEAD(&d->frames, next);
+		STAILQ_REMOVE_HEAD(frames, next);
 		free(frame);
 	}
 	return frame ? frame->due : NEVER;
@@ -254,16 +310,14 @@ static void parse(int argc, char **argv)
 {
 	static const struct {
 		double *value, unit;
-	} numbers[] = {{&options.delay, 1e3}, {&options.loss, 1},  {&options.seed, 1},
-		       {&options.rate, 1e-3}, {&options.queue, 1}, {&options.mark, 1}};
+	} numbers[] = {{&options.delay, 1e3}, {&options.loss, 1},    {&options.reorder, 1},
+		       {&options.seed, 1},    {&options.rate, 1e-3}, {&options.queue, 1},
+		       {&options.mark, 1}};
 	static const struct option names[] = {
-		{"delay", 1, NULL, 0},
-		{"loss", 1, NULL, 1},
-		{"seed", 1, NULL, 2},
-		{"rate", 1, NULL, 3},
-		{"queue", 1, NULL, 4},
-		{"mark", 1, NULL, 5},
-		{0},
+		{"delay", 1, NULL, 0},	 {"loss", 1, NULL, 1},
+		{"reorder", 1, NULL, 2}, {"seed", 1, NULL, 3},
+		{"rate", 1, NULL, 4},	 {"queue", 1, NULL, 5},
+		{"mark", 1, NULL, 6},	 {0},
 	};
 	int option;
 
@@ -303,6 +357,7 @@ int main(int argc, char **argv)
 		struct direction *d = &directions[i], *other = &directions[!i];
 
 		STAILQ_INIT(&d->frames);
+		STAILQ_INIT(&d->overtaken);
 		d->from_name = other->to_name = argv[optind + i];
 		d->from = other->to = open_device(argv[optind + i]);
 	}
