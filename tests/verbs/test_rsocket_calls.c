@@ -4,9 +4,11 @@
  * cross; forks.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -323,12 +325,38 @@ END_TEST
 
 /* --- forks ----------------------------------------------------------------------------------- */
 
+/* A child that asks whether its parent's are ready is told at once that they are closed. */
+static void poll_inherited(int stream, int datagrams)
+{
+	struct pollfd fds[] = {{.fd = stream, .events = POLLIN | POLLPRI},
+			       {.fd = datagrams, .events = POLLIN}};
+	fd_set reading;
+
+	must(rpoll(fds, 2, PATIENCE) == 2);
+	must(fds[0].revents == (POLLNVAL | POLLIN) && fds[1].revents == (POLLNVAL | POLLIN));
+	FD_ZERO(&reading);
+	FD_SET(datagrams, &reading);
+	must(rselect(datagrams + 1, &reading, NULL, NULL, NULL) == -1 && errno == EBADF);
+}
+
+/* A number that close(2) has freed is that of another file then. */
+static void poll_reused(int datagrams)
+{
+	struct pollfd fd = {.fd = datagrams, .events = POLLOUT};
+	int pipes[2];
+
+	must(pipe(pipes) == 0 && dup2(pipes[1], datagrams) == datagrams);
+	must(rpoll(&fd, 1, PATIENCE) == 1 && fd.revents == POLLOUT);
+}
+
 /* A child may close its parent's, and make its own. */
-static void in_child(int client, int server)
+static void in_child(int client, int server, int datagrams)
 {
 	char byte;
 	int fd;
 
+	poll_inherited(server, datagrams);
+	poll_reused(datagrams);
 	must(rrecv(server, &byte, 1, MSG_DONTWAIT) == -1 && errno == EBADF);
 	must(rsend(client, "a", 1, 0) == -1 && errno == EBADF);
 	must(rclose(client) == 0 && rclose(server) == 0);
@@ -341,20 +369,23 @@ static void in_child(int client, int server)
 
 START_TEST(forked)
 {
-	int client, server, status;
+	int client, server, datagrams, status;
+	uint16_t port;
 	char byte;
 	pid_t pid;
 
 	open_streams(&client, &server);
+	datagrams = open_bound(SOCK_DGRAM, &port);
 	pid = fork();
 	if (pid == 0)
-		in_child(client, server);
+		in_child(client, server, datagrams);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	send_all(client, "a", 1);
 	receive_all(server, &byte, 1);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(datagrams), 0);
 }
 END_TEST
 

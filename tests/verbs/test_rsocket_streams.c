@@ -157,6 +157,24 @@ START_TEST(peeked_bytes_stay)
 }
 END_TEST
 
+/* As tcp(7) has it: what is passed over needs no memory, and is counted by vectors all the same. */
+START_TEST(truncated_bytes_are_passed_over)
+{
+	char text[8] = "", rest[8] = "";
+	struct iovec vectors[] = {{text, 1}, {NULL, 0}, {text + 1, 3}};
+	struct msghdr message = {.msg_iov = vectors, .msg_iovlen = 3};
+
+	send_all(client, "some words", 10);
+	await_bytes(server, 10);
+	ck_assert_int_eq(rrecv(server, NULL, 4, MSG_TRUNC | MSG_PEEK), 4);
+	ck_assert_int_eq(rrecv(server, NULL, 1, MSG_TRUNC), 1);
+	ck_assert_int_eq(rrecvmsg(server, &message, MSG_TRUNC), 4);
+	ck_assert_str_eq(text, "");
+	ck_assert_int_eq(rrecv(server, rest, sizeof(rest), 0), 5);
+	ck_assert_str_eq(rest, "words");
+}
+END_TEST
+
 START_TEST(no_bytes)
 {
 	char byte;
@@ -631,6 +649,7 @@ int main(void)
 		messages,
 		sender_is_told,
 		peeked_bytes_stay,
+		truncated_bytes_are_passed_over,
 		no_bytes,
 		no_urgent_bytes,
 		large,

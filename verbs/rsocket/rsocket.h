@@ -139,9 +139,10 @@ struct rsocket {
 	int domain, type;
 	_Atomic int users; /* calls in progress, and the table */
 	_Atomic bool nonblocking;
-	bool inherited; /* this is a forked child: it is the parent's */
-	bool closed;	/* by rclose(): calls of other threads are still in progress */
-	bool untold;	/* rconnect() hasn't said yet that it is connected */
+	bool inherited;			     /* this is a forked child: it is the parent's */
+	struct descriptor_identity identity; /* then: of its descriptor */
+	bool closed; /* by rclose(): calls of other threads are still in progress */
+	bool untold; /* rconnect() hasn't said yet that it is connected */
 
 	pthread_mutex_t send_lock, receive_lock, lock;
 	enum rsocket_state state;
@@ -193,6 +194,8 @@ struct rsocket *rsocket_get(int fd);
 /* Likewise, out of the table: no other call gets it any more. A parent's may be taken, too. */
 struct rsocket *rsocket_take(int fd);
 void rsocket_put(struct rsocket *rs);
+/* Whether @fd is an rsocket of the parent's, which rsocket_get() doesn't have. */
+bool rsocket_is_inherited(int fd);
 
 /*
  * A call that waits may be cancelled there, as those of librdmacm may, and nowhere else: what it

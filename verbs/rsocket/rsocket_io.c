@@ -72,13 +72,15 @@ static void gather(struct cursor *cursor, uint8_t *to, size_t length)
 	}
 }
 
-static void scatter(struct cursor *cursor, const uint8_t *from, size_t length)
+/* @copies: else the buffers, which may be none, stay as they are. */
+static void scatter(struct cursor *cursor, const uint8_t *from, size_t length, bool copies)
 {
 	while (length) {
 		uint8_t *memory;
 		size_t part = straight(cursor, length, &memory);
 
-		memcpy(memory, from, part);
+		if (copies)
+			memcpy(memory, from, part);
 		advance(cursor, part);
 		from += part;
 		length -= part;
@@ -301,16 +303,17 @@ static bool receive_ready(const struct rsocket *rs)
 	return rsocket_can_receive(rs) || (!rsocket_is_opening(rs) && !rs->receives);
 }
 
-/* What has arrived, without taking it. */
-static size_t peek(struct rsocket *rs, struct cursor *cursor, uint32_t available)
+/* What has arrived, without taking it. Of streams MSG_TRUNC has bytes passed over (tcp(7)). */
+static size_t peek(struct rsocket *rs, struct cursor *cursor, uint32_t available, int flags)
 {
 	size_t length = cursor->left < available ? cursor->left : available;
 	uint32_t straight = rs->in.size - rs->in.offset;
+	bool copies = !(flags & MSG_TRUNC);
 
 	if (straight > length)
 		straight = length;
-	scatter(cursor, rs->in.buffer + rs->in.offset, straight);
-	scatter(cursor, rs->in.buffer, length - straight);
+	scatter(cursor, rs->in.buffer + rs->in.offset, straight, copies);
+	scatter(cursor, rs->in.buffer, length - straight, copies);
 	return length;
 }
 
@@ -333,7 +336,7 @@ static size_t receive_piece(struct rsocket *rs, struct cursor *cursor, int flags
 	pthread_mutex_unlock(&rs->lock);
 	if (*error || !available)
 		return 0;
-	length = peek(rs, cursor, available);
+	length = peek(rs, cursor, available, flags);
 	if (flags & MSG_PEEK)
 		return length;
 	pthread_mutex_lock(&rs->lock);

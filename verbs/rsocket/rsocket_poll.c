@@ -19,6 +19,7 @@
 struct polled {
 	struct rsocket *rs; /* NULL: it isn't an rsocket */
 	uint32_t seen;	    /* rs->changes when it was looked at */
+	bool inherited;	    /* it is one, of this process's parent */
 	bool leads;	    /* this thread sleeps for others, too (rs->waited_for) */
 	struct rsocket_poller poller;
 };
@@ -99,6 +100,15 @@ static short rsocket_events(struct rsocket *rs, short events, uint32_t *seen)
 	return ready;
 }
 
+/*
+ * A child finds its parent's closed. What was asked for is said as well, since select() of
+ * librspreload looks for nothing else: the call that follows fails.
+ */
+static short inherited_events(short events)
+{
+	return POLLNVAL | (events & (POLLIN | POLLRDNORM | POLLOUT | POLLWRNORM));
+}
+
 /* What is ready of all; the others' by one call. Returns how many, or -1. */
 static int look(struct polling *polling)
 {
@@ -113,6 +123,9 @@ static int look(struct polling *polling)
 			fd->revents = rsocket_events(polling->polled[i].rs, fd->events,
 						     &polling->polled[i].seen);
 			ready += fd->revents != 0;
+		} else if (polling->polled[i].inherited) {
+			fd->revents = inherited_events(fd->events);
+			ready++;
 		} else if (fd->fd >= 0) {
 			polling->owner[others] = i;
 			polling->sleep[others++] =
@@ -259,8 +272,12 @@ static int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t cou
 	polling->asleep = 0;
 	if (reserve(polling) != 0)
 		return ENOMEM;
-	for (nfds_t i = 0; i < count; i++)
-		polling->polled[i].rs = rsocket_get(fds[i].fd);
+	for (nfds_t i = 0; i < count; i++) {
+		struct polled *polled = &polling->polled[i];
+
+		polled->rs = rsocket_get(fds[i].fd);
+		polled->inherited = !polled->rs && rsocket_is_inherited(fds[i].fd);
+	}
 	errno = error; /* of those that are none */
 	return 0;
 }

@@ -55,8 +55,12 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
 	for (int fd = 0; fd < table.size; fd++) {
-		if (table.entries[fd])
-			table.entries[fd]->inherited = true;
+		struct rsocket *rs = table.entries[fd];
+
+		if (!rs || rs->inherited)
+			continue;
+		rs->inherited = true;
+		rs->identity = descriptor_identify(fd);
 	}
 	pthread_mutex_unlock(&table.lock);
 	rsocket_keepalive_after_fork(true);
@@ -116,6 +120,20 @@ struct rsocket *rsocket_get(int fd)
 struct rsocket *rsocket_take(int fd)
 {
 	return find_rsocket(fd, true);
+}
+
+/* The application may have closed it by its number, which is another file's then. */
+bool rsocket_is_inherited(int fd)
+{
+	const struct rsocket *rs = NULL;
+	bool is_so;
+
+	pthread_mutex_lock(&table.lock);
+	if (fd >= 0 && fd < table.size)
+		rs = table.entries[fd];
+	is_so = rs && rs->inherited && descriptor_is(fd, &rs->identity);
+	pthread_mutex_unlock(&table.lock);
+	return is_so;
 }
 
 void rsocket_put(struct rsocket *rs)
