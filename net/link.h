@@ -241,6 +241,12 @@ struct link_ops {
 	int (*add_address)(struct link *link, const union ibv_gid *gid);
 
 	/*
+	 * The address @gid, of which add_address knows, is on @interface, where it may not have
+	 * been before. May be NULL for a link without interfaces.
+	 */
+	void (*address_on)(struct link *link, const union ibv_gid *gid, unsigned int interface);
+
+	/*
 	 * Begin to receive what is sent to the multicast @group, where @source (one of
 	 * the link's addresses) is, or wherever the link has an address of the group's
 	 * family when it is NULL. Again for more places. What this link sends to the
@@ -332,5 +338,8 @@ static inline unsigned int link_receive(struct link *link, struct link_frame *fr
 		LINK_ORDER_RECEIVED();
 	return count;
 }
+
+/* Begin to receive on @gid, which is on @interface: what add_address returns. */
+int link_add_address(struct link *link, const union ibv_gid *gid, unsigned int interface);
 
 #endif

@@ -205,9 +205,10 @@ static int refresh_ports(struct device *device)
 }
 
 /*
- * A node that was given its addresses has them all or fails. On the machine's
- * own, one that can't be used at the moment (an IPv6 address still tentative) is
- * left out; one that another process has and doesn't share is an error even then.
+ * A node that was given its addresses has them all or fails. Of an interface's, or
+ * all of the machine's, one that can't be used at the moment (an IPv6 address still
+ * tentative) is left out; one that another process has and doesn't share is an error
+ * even then.
  */
 static int bind_addresses(struct port *port, struct link *link)
 {
@@ -218,7 +219,7 @@ static int bind_addresses(struct port *port, struct link *link)
 	int error, last = EADDRNOTAVAIL;
 
 	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++) {
-		error = link->ops->add_address(link, &entry.gid);
+		error = link_add_address(link, &entry.gid, entry.ifindex);
 		if (!error) {
 			bound++;
 			continue;
@@ -227,7 +228,7 @@ static int bind_addresses(struct port *port, struct link *link)
 		if (port->node && is_descriptor_error(error))
 			return error;
 		gid_to_text(&entry.gid, text);
-		if (port->node || error == EADDRINUSE) {
+		if (entry.named || error == EADDRINUSE) {
 			explain(&entry.gid, error, reason, sizeof(reason));
 			cause_error(error == EADDRINUSE ? CAUSE_ADDRESS_IN_USE
 							: CAUSE_ADDRESS_UNUSABLE,

@@ -48,6 +48,8 @@ int port_netdev(struct port *port, struct gid_entry *entry)
 	pthread_mutex_lock(&port->device->contexts_lock);
 	*entry = port->netdev;
 	pthread_mutex_unlock(&port->device->contexts_lock);
+	/* It may have got another name, and another one this. One that is gone keeps its own. */
+	if_indextoname(entry->ifindex, entry->netdev);
 	return entry->ifindex ? 0 : ENODATA;
 }
 
@@ -76,7 +78,7 @@ int port_receive_on(void *context, const union ibv_gid *gid)
 	const struct port *port = context;
 	struct link *link = port->device->link;
 
-	return port_address_free(context, gid) ?: link->ops->add_address(link, gid);
+	return port_address_free(context, gid) ?: link_add_address(link, gid, gid_interface(gid));
 }
 
 /* --- attributes ----------------------------------------------------------------------- */

@@ -156,6 +156,15 @@ static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
 	return inner->ops->add_address(inner, gid);
 }
 
+static void fault_link_address_on(struct link *link, const union ibv_gid *gid,
+				  unsigned int interface)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->address_on)
+		inner->ops->address_on(inner, gid, interface);
+}
+
 static int fault_link_join(struct link *link, const union ibv_gid *group,
 			   const union ibv_gid *source)
 {
@@ -235,6 +244,7 @@ static const struct link_ops fault_link_ops = {
 	.describe_peer = fault_link_describe_peer,
 	.sndbuf_space = fault_link_sndbuf_space,
 	.add_address = fault_link_add_address,
+	.address_on = fault_link_address_on,
 	.join = fault_link_join,
 	.leave = fault_link_leave,
 	.receive_ttl = fault_link_receive_ttl,

@@ -64,6 +64,13 @@ static int shm_add_address(struct link *base, const union ibv_gid *gid)
 	return error;
 }
 
+static void shm_address_on(struct link *base, const union ibv_gid *gid, unsigned int interface)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	link->udp->ops->address_on(link->udp, gid, interface);
+}
+
 /* --- how full ------------------------------------------------------------------------------- */
 
 static uint64_t shm_deadline(struct link *base)
@@ -221,6 +228,7 @@ static const struct link_ops shm_ops = {
 	.describe_peer = shm_describe_peer,
 	.sndbuf_space = shm_sndbuf_space,
 	.add_address = shm_add_address,
+	.address_on = shm_address_on,
 	.join = shm_join,
 	.leave = shm_leave,
 	.receive_ttl = shm_receive_ttl,

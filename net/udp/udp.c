@@ -121,6 +121,41 @@ static int udp_add_address(struct link *base, const union ibv_gid *gid)
 	return error;
 }
 
+/* With link->lock. Unicasts of other than link-local addresses go by the routes. */
+static void follow(struct udp_link *link, struct udp_address *address, unsigned int interface)
+{
+	const bool bound = address->interface && address->interface != interface;
+	int error = bound ? udp_address_rebind(address, interface) : 0;
+	char text[INET6_ADDRSTRLEN];
+
+	if (error)
+		log_info("%s can't be used on another interface: %s",
+			 gid_to_text(&address->gid, text), strerror(error));
+	udp_multicast_from(descriptor_number(&address->send_fd), &address->gid);
+	udp_multicast_extend(link, &address->gid);
+}
+
+/* A link-local one was opened on the first interface that has it. */
+static bool is_elsewhere(const struct udp_address *address, unsigned int interface)
+{
+	return (address->netdev && address->netdev != interface) ||
+	       (address->interface && address->interface != interface);
+}
+
+static void udp_address_on(struct link *base, const union ibv_gid *gid, unsigned int interface)
+{
+	struct udp_link *link = (struct udp_link *)base;
+	struct udp_address *address;
+
+	pthread_mutex_lock(&link->lock);
+	address = interface ? udp_address_find(link, gid) : NULL;
+	if (address && is_elsewhere(address, interface))
+		follow(link, address, interface);
+	if (address)
+		address->netdev = interface;
+	pthread_mutex_unlock(&link->lock);
+}
+
 /* --- The link ---------------------------------------------------------------------- */
 
 static uint64_t udp_deadline(struct link *base)
@@ -148,7 +183,7 @@ static unsigned int interface_from(struct udp_link *link, const union ibv_gid *s
 {
 	const struct udp_address *address = udp_address_find(link, source);
 
-	return address ? address->interface : 0;
+	return address ? __atomic_load_n(&address->interface, __ATOMIC_RELAXED) : 0;
 }
 
 static struct backlog_socket socket_of(struct udp_link *link, const struct path *path, uint32_t qpn)
@@ -340,6 +375,7 @@ static const struct link_ops udp_ops = {
 	.describe_peer = udp_describe_peer,
 	.sndbuf_space = udp_sndbuf_space,
 	.add_address = udp_add_address,
+	.address_on = udp_address_on,
 	.join = udp_join,
 	.leave = udp_leave,
 	.receive_ttl = udp_receive_ttl,

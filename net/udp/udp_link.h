@@ -46,6 +46,7 @@
 struct udp_address {
 	union ibv_gid gid;
 	unsigned int interface; /* of a link-local one, else 0 */
+	unsigned int netdev;	/* where it was seen last; 0: nowhere yet */
 	int receive_fd;
 	int send_fd;
 	struct descriptor_identity receive_identity, send_identity;
@@ -149,6 +150,8 @@ int udp_address_receive_ttl(const struct udp_address *address);
  * another socket with that port, for a connection. Return 0 or an errno.
  */
 int udp_address_open_sender(struct udp_address *address);
+/* A link-local address is on @interface now. Returns 0 or an errno. */
+int udp_address_rebind(struct udp_address *address, unsigned int interface);
 int udp_sender_open(const struct udp_address *address, int *fd);
 
 /* Look at all descriptors; link.lost if one isn't ours any more. udp.c */
@@ -188,7 +191,10 @@ void udp_multicast_destroy(struct udp_link *link);
 void udp_multicast_after_fork_child(struct udp_link *link);
 int udp_join(struct link *base, const union ibv_gid *group, const union ibv_gid *source);
 void udp_leave(struct link *base, const union ibv_gid *group);
-/* @gid was added: groups that were joined everywhere are joined there, too. @link->lock is held. */
+/*
+ * @gid was added, or is on another interface now: groups that were joined everywhere are joined
+ * there, too. @link->lock is held.
+ */
 void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid);
 /* Multicasts from the socket @fd leave by the interface that has @source. */
 void udp_multicast_from(int fd, const union ibv_gid *source);

@@ -156,6 +156,32 @@ int udp_address_open_receiver(struct udp_link *link, struct udp_address *address
 	return error;
 }
 
+/*
+ * An ordinary user can't name another interface while a socket has one (Linux 5.7), which it
+ * hasn't after it was disconnected. All else stays: address, port, group, where it is polled.
+ */
+static int move_socket(int fd, int interface)
+{
+	const struct sockaddr none = {.sa_family = AF_UNSPEC};
+
+	if (sys_connect(fd, &none, sizeof(none)) < 0)
+		return errno;
+	return setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &interface, sizeof(interface)) < 0
+		       ? errno
+		       : 0;
+}
+
+int udp_address_rebind(struct udp_address *address, unsigned int interface)
+{
+	int error = move_socket(descriptor_number(&address->receive_fd), interface);
+
+	if (!error)
+		error = move_socket(descriptor_number(&address->send_fd), interface);
+	if (!error)
+		__atomic_store_n(&address->interface, interface, __ATOMIC_RELAXED);
+	return error;
+}
+
 /* Where to begin to look for a free port: differs between addresses and processes. */
 static unsigned int first_source_port(const union ibv_gid *gid)
 {

@@ -132,10 +132,28 @@ static uint32_t netdev_mtu(const char *name)
 	return netdev_ask(name, SIOCGIFMTU, &answer) == 0 ? (uint32_t)answer.ifr_mtu : MTU_DEFAULT;
 }
 
+/* An IPv4 address may have a label, "eth0:1", which getifaddrs() gives in place of the name. */
+static size_t netdev_length(const char *name)
+{
+	return strcspn(name, ":");
+}
+
+/* Of its name or its label. */
+static bool is_called(const struct ifaddrs *interface, const char *name)
+{
+	const size_t length = netdev_length(interface->ifa_name);
+
+	return strcmp(interface->ifa_name, name) == 0 ||
+	       (strlen(name) == length && strncmp(interface->ifa_name, name, length) == 0);
+}
+
 static void entry_set_netdev(struct gid_entry *entry, const char *name)
 {
+	const size_t length = netdev_length(name);
+
 	memset(entry->netdev, 0, sizeof(entry->netdev));
-	memcpy(entry->netdev, name, strnlen(name, sizeof(entry->netdev) - 1));
+	memcpy(entry->netdev, name,
+	       length < sizeof(entry->netdev) ? length : sizeof(entry->netdev) - 1);
 	entry->ifindex = if_nametoindex(entry->netdev);
 	entry->mtu = netdev_mtu(entry->netdev);
 }
@@ -273,7 +291,8 @@ static int bind_probe(const union ibv_gid *gid, unsigned int ifindex)
 	close(fd);
 	if (error == EADDRINUSE) /* all ports, of an address that is local */
 		return 0;
-	return error == EINVAL ? EADDRNOTAVAIL : error; /* link-local, on no interface of ours */
+	/* link-local, on no interface of ours, or on one that is gone */
+	return error == EINVAL || error == ENODEV ? EADDRNOTAVAIL : error;
 }
 
 static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, const char *scope)
@@ -354,8 +373,7 @@ static bool append_interfaces(struct gid_table *table, const struct ifaddrs *int
 		struct gid_entry entry = {};
 
 		if (!is_ip(i) || i->ifa_addr->sa_family != family || !(i->ifa_flags & IFF_UP) ||
-		    (name ? strcmp(i->ifa_name, name) != 0
-			  : !(i->ifa_flags & IFF_LOOPBACK) != !loopback))
+		    (name ? !is_called(i, name) : !(i->ifa_flags & IFF_LOOPBACK) != !loopback))
 			continue;
 		gid_from_sockaddr(&entry.gid, i->ifa_addr);
 		entry_set_netdev(&entry, i->ifa_name);
@@ -408,6 +426,7 @@ static int append_scoped(struct gid_table *table, const char *text, const char *
 	if (scope && gid_is_ipv4(&gid))
 		return EINVAL;
 	error = entry_find_local(&entry, &gid, scope);
+	entry.named = true;
 	return error ?: append_entry(table, &entry);
 }
 

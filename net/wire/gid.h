@@ -23,6 +23,7 @@ struct gid_entry {
 	unsigned int ifindex;
 	char netdev[IF_NAMESIZE];
 	uint32_t mtu; /* of the network device */
+	bool named;   /* by the user; not found on an interface that was, or on any */
 };
 
 struct gid_table {

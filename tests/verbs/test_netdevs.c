@@ -139,6 +139,50 @@ START_TEST(address_of_another_link)
 }
 END_TEST
 
+/* The status of the address that @scope leads to: with a source of it, or without. */
+static int status_by(const char *scope, bool bound)
+{
+	struct sockaddr_storage to;
+	struct rdma_cm_id *one = open_id(channel, RDMA_PS_TCP);
+	struct rdma_cm_event *event;
+	int status = 0;
+
+	memcpy(&to, link_local(scope), sizeof(struct sockaddr_in6));
+	((struct sockaddr_in6 *)&to)->sin6_addr.s6_addr[15] = 0x98;
+	if (bound && rdma_bind_addr(one, link_local(scope)) != 0)
+		status = -errno;
+	if (!status) {
+		ck_assert_int_eq(rdma_resolve_addr(one, NULL, (struct sockaddr *)&to, 1000), 0);
+		ck_assert_int_eq(rdma_get_cm_event(channel, &event), 0);
+		status = event->status;
+		ck_assert_int_eq(rdma_ack_cm_event(event), 0);
+	}
+	ck_assert_int_eq(rdma_destroy_id(one), 0);
+	return status;
+}
+
+/* Only one of two interfaces with the same address has its GID: no packet leaves by the wrong one.
+ */
+START_TEST(address_of_two_links)
+{
+	static const char *const names[] = {"urxe0", "urxe1"};
+	bool bound = _i;
+	int first, second;
+
+	for (int i = 0; i < 2; i++) {
+		ip("-6 addr add " LINK_LOCAL "/64 dev %s nodad", names[i]);
+		ip("neigh add fe80::98 lladdr 02:00:00:00:00:01 nud permanent dev %s", names[i]);
+	}
+	/* So that the node has it. */
+	if (rdma_bind_addr(id, link_local(names[0])) != 0)
+		ck_assert_int_eq(rdma_bind_addr(id, link_local(names[1])), 0);
+	first = status_by(names[0], bound);
+	second = status_by(names[1], bound);
+	ck_assert_int_eq(first < second ? first : second, -ENODEV);
+	ck_assert_int_eq(first < second ? second : first, 0);
+}
+END_TEST
+
 /* --- hosts that don't answer ----------------------------------------------------------- */
 
 static uint64_t milliseconds(void)
@@ -584,6 +628,7 @@ int main(void)
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
 	tcase_add_test(tests, address_of_another_link);
+	tcase_add_loop_test(tests, address_of_two_links, 0, 2);
 	tcase_add_test(tests, silent_host);
 	tcase_add_test(tests, silent_host_of_a_bound_id);
 	tcase_add_test(tests, silent_host_ipv6);

@@ -41,8 +41,8 @@ static void make_second_netdev(void)
 /* What an earlier test left goes first: one that failed leaves everything. */
 static void setup(void)
 {
-	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
-		ip("link del urxe0");
+	if (system("ip link show urxe1 >/dev/null 2>&1") == 0)
+		ip("link del urxe1"); /* and urxe0, whatever it is called by now */
 	if (system("ip link show urxe2 >/dev/null 2>&1") == 0)
 		ip("link del urxe2");
 	ip("link set lo up"); /* by which the node sends to itself */
@@ -195,6 +195,78 @@ START_TEST(attributes_of_the_network_device)
 	ip("link set urxe0 mtu 9000");
 	ck_assert_int_eq(port_attr(context).active_mtu, IBV_MTU_4096);
 	fixture_close(context);
+}
+END_TEST
+
+/* A port is a network device, not a name, which another device may get. */
+START_TEST(network_device_gets_another_name)
+{
+	struct ibv_context *context = fixture_open();
+
+	ip("link set urxe0 down"); /* without which older kernels refuse */
+	expect_events(context, EVENT(IBV_EVENT_PORT_ERR));
+	ip("link set urxe0 name urxe8");
+	ip("link set urxe8 up mtu 9000");
+	expect_events(context, EVENT(IBV_EVENT_PORT_ACTIVE));
+	ck_assert_int_eq(port_attr(context).state, IBV_PORT_ACTIVE);
+	ck_assert_int_eq(port_attr(context).phys_state, PHYSICAL_LINK_UP);
+	ck_assert_int_eq(port_attr(context).active_mtu, IBV_MTU_4096);
+	fixture_close(context);
+}
+END_TEST
+
+static void expect_netdev(unsigned int index, const char *expected)
+{
+	char path[96], name[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/class/infiniband/urxe0/ports/1/gid_attrs/ndevs/%u",
+		 index);
+	file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_ptr_nonnull(fgets(name, sizeof(name), file));
+	fclose(file);
+	name[strcspn(name, "\n")] = '\0';
+	ck_assert_str_eq(name, expected);
+}
+
+/* An IPv4 address may have a name of its own; it is its interface's all the same. */
+START_TEST(address_with_a_label)
+{
+	struct ibv_context *context;
+
+	ip("addr add " SECOND "/24 dev urxe0 label urxe0:1");
+	context = fixture_open();
+	expect_gid(context, 0, FIRST);
+	expect_gid(context, 1, SECOND);
+	expect_netdev(1, "urxe0");
+	fixture_close(context);
+}
+END_TEST
+
+static void wait_until_usable(void)
+{
+	while (system("ip -6 addr show dev urxe0 | grep -q tentative") == 0)
+		poll(NULL, 0, 10);
+}
+
+/* Of an interface that is a node an address may not be usable yet; it is used when it is. */
+START_TEST(interface_with_a_tentative_address)
+{
+	static struct pair pair;
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	ip("addr add " THIRD "/64 dev urxe0");
+	pair_open(&pair, IBV_QPT_RC, 0);
+	expect_gid(pair.context, 1, THIRD);
+	wait_until_usable();
+	ck_assert_int_eq(ibv_modify_qp(pair.sender, &reset, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_modify_qp(pair.receiver, &reset, IBV_QP_STATE), 0);
+	connect_qp_by(pair.sender, pair.receiver, 1);
+	connect_qp_by(pair.receiver, pair.sender, 1);
+	ck_assert_int_eq(post_write(&pair, 1), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	pair_close(&pair);
 }
 END_TEST
 
@@ -483,6 +555,96 @@ START_TEST(groups_of_an_address_that_came)
 }
 END_TEST
 
+/* The interface of an address is deleted and made again, with another number. */
+static void make_urxe2_again(struct ibv_context *context, const char *address)
+{
+	ip("link del urxe2");
+	expect_events(context, EVENT(IBV_EVENT_GID_CHANGE));
+	make_veth("urxe2", "urxe3");
+	ip("addr add %s dev urxe2%s", address, strchr(address, ':') ? " nodad" : "");
+	expect_events(context, EVENT(IBV_EVENT_GID_CHANGE));
+}
+
+static const struct {
+	const char *address, *group;
+} moving[] = {
+	{"10.98.0.1/24", "::ffff:239.9.0.10"},
+	{"fd98::1/64", "ff0e::9:a"},
+	{"fd98::1/64", "ff02::9:a"},
+};
+
+/* A QP stays in its group where its node's address is, and sends there. */
+START_TEST(groups_of_an_address_that_moves)
+{
+	static struct pair pair;
+	union ibv_gid group;
+	struct ibv_wc wc;
+	uint8_t index = 1;
+
+	ck_assert_int_eq(inet_pton(AF_INET6, moving[_i].group, &group), 1);
+	make_veth("urxe2", "urxe3");
+	ip("addr add %s dev urxe2%s", moving[_i].address,
+	   strchr(moving[_i].address, ':') ? " nodad" : "");
+	setenv("URXE_NODE", "urxe0,urxe2", 1);
+	pair_open(&pair, IBV_QPT_UD, 0);
+	ck_assert_int_eq(ibv_modify_qp(pair.sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_attach_mcast(pair.receiver, &group, 0), 0);
+	for (uint32_t round = 0; round < 3; round++) {
+		post_receive(&pair, round);
+		send_to_group(&pair, 1, index, &group, round);
+		wc = wait_completion(pair.recv_cq);
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(ntohl(wc.imm_data), round);
+		make_urxe2_again(pair.context, moving[_i].address);
+	}
+	ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* A link-local address is bound to an interface, which is then another one. */
+START_TEST(link_local_address_that_moves)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	static struct pair pair;
+
+	make_veth("urxe2", "urxe3");
+	ip("addr add fe80::98/64 dev urxe2 nodad");
+	setenv("URXE_NODE", "urxe0,urxe2", 1);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (uint32_t round = 0; round < 3; round++) {
+		ck_assert_int_eq(ibv_modify_qp(pair.sender, &reset, IBV_QP_STATE), 0);
+		ck_assert_int_eq(ibv_modify_qp(pair.receiver, &reset, IBV_QP_STATE), 0);
+		connect_qp_by(pair.sender, pair.receiver, 1);
+		connect_qp_by(pair.receiver, pair.sender, 1);
+		ck_assert_int_eq(post_write(&pair, round), 0);
+		ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+		make_urxe2_again(pair.context, "fe80::98/64");
+	}
+	pair_close(&pair);
+}
+END_TEST
+
+/* Of two interfaces with the same address the node has that which it was given. */
+START_TEST(link_local_address_of_two_interfaces)
+{
+	static const char *const names[] = {"urxe0", "urxe2"};
+	struct ibv_context *context;
+	char command[80];
+
+	make_veth("urxe2", "urxe3");
+	for (int i = 0; i < 2; i++)
+		ip("addr add fe80::98/64 dev %s nodad", names[i]);
+	snprintf(command, sizeof(command), "fe80::98%%%s", names[_i]);
+	setenv("URXE_NODE", command, 1);
+	context = fixture_open();
+	snprintf(command, sizeof(command), "ss -6uln | grep -q '\\[fe80::98\\]%%%s:4791'",
+		 names[_i]);
+	ck_assert_msg(system(command) == 0, "%s", command);
+	fixture_close(context);
+}
+END_TEST
+
 /* --- two ports --------------------------------------------------------------------------- */
 
 static void expect_write(struct pair *pair, uint64_t wr_id)
@@ -705,6 +867,9 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, NULL);
 	tcase_add_test(tests, link_goes_down_and_up);
 	tcase_add_test(tests, attributes_of_the_network_device);
+	tcase_add_test(tests, network_device_gets_another_name);
+	tcase_add_test(tests, address_with_a_label);
+	tcase_add_test(tests, interface_with_a_tentative_address);
 	tcase_add_test(tests, nothing_left_open);
 	tcase_add_test(tests, addresses_come_and_go);
 	tcase_add_test(tests, traffic_by_an_address_that_came);
@@ -713,6 +878,10 @@ int main(void)
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, network_device_of_the_machine_goes);
 	tcase_add_test(tests, groups_of_an_address_that_came);
+	tcase_add_loop_test(tests, groups_of_an_address_that_moves, 0,
+			    sizeof(moving) / sizeof(moving[0]));
+	tcase_add_test(tests, link_local_address_that_moves);
+	tcase_add_loop_test(tests, link_local_address_of_two_interfaces, 0, 2);
 	tcase_add_test(tests, changes_while_closed);
 	suite_add_tcase(suite, tests);
 	tcase_set_timeout(two, 60);

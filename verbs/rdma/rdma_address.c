@@ -62,6 +62,23 @@ static int check_scope(const struct sockaddr *address)
 		      rdma_address_text(address, text), in6->sin6_scope_id);
 }
 
+/*
+ * A GID has no scope: of two interfaces that have the same link-local address one has the GID. From
+ * there packets would go to the hosts of its own link. ENODEV.
+ */
+static int check_interface(const struct rdma_id *id, const struct sockaddr *address)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)address;
+	char text[RDMA_ADDRESS_TEXT];
+
+	if (address->sa_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ||
+	    !id->interface || id->interface == in6->sin6_scope_id)
+		return 0;
+	return refuse(ENODEV, CAUSE_CM_NOT_LOCAL, "%s: %s has it on the interface %u, not on %u",
+		      rdma_address_text(address, text), id->device->ibv.name, id->interface,
+		      in6->sin6_scope_id);
+}
+
 /* As librdmacm, whatever a service id's mask says. */
 static __be16 port_of(const struct rdma_cm_id *id, const struct sockaddr *address)
 {
@@ -121,6 +138,8 @@ static int bind_source(struct rdma_id *id, const struct sockaddr *address)
 	if (!error && !rdma_sockaddr_is_any(address)) {
 		rdma_sockaddr_gid(address, &addr->addr.ibaddr.sgid);
 		error = rdma_id_attach(id, &addr->addr.ibaddr.sgid);
+		if (!error)
+			error = check_interface(id, address);
 	}
 	family_options(id, address->sa_family);
 	if (!error)
@@ -349,6 +368,8 @@ static int choose_source(struct rdma_id *id, int *found)
 		*found = refuse_source(&addr, &source);
 	else
 		*found = set_source(id, &source);
+	if (!*found && !error)
+		*found = check_interface(id, (struct sockaddr *)&routed);
 	return 0;
 }
 
