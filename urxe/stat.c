@@ -252,7 +252,8 @@ static void print_session(const struct session *session, bool json)
 	if (json)
 		json_print(stderr, json_pack("{s:O}", "processes", list), JSON_INDENT(2));
 	else if (!session->count && !session->unknown)
-		fputs("urxe stat: no process had a device open\n", stderr);
+		fputs("urxe stat: no process had a device open, or could leave its figures\n",
+		      stderr);
 	json_decref(list);
 }
 

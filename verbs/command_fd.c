@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 
 #include "net/file_limit.h"
+#include "net/log.h"
 #include "net/syscalls.h"
+#include "verbs/context.h"
 #include "verbs/device.h"
 #include "verbs/devices.h"
 
@@ -22,17 +24,46 @@ struct signature {
 #define MAGIC "urxe command fd"
 #define SEALS (F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
 _Static_assert(sizeof(MAGIC) == sizeof(((struct signature *)0)->magic), "with its end");
+
+/*
+ * As one that is never executed, which the sysctl vm.memfd_noexec may demand. Linux before 6.3
+ * doesn't know of that.
+ */
+static int make_file(void)
+{
+	int fd = memfd_create("urxe", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("urxe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	return fd;
+}
+
+/* Nothing else is said of what a sandbox forbids. */
+static int file_failed(const struct device *device)
+{
+	int error = errno;
+
+	if (!is_descriptor_error(error))
+		log_warn("%s can't be opened: memfd_create(): %s", device->ibv.name,
+			 strerror(error));
+	errno = error;
+	return -1;
+}
 
 int command_fd_open(const struct device *device)
 {
 	struct signature signature = {.magic = MAGIC, .guid = device->guid};
-	int fd = memfd_create("urxe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = make_file();
 	ssize_t written;
 	int error;
 
 	if (fd < 0)
-		return -1;
+		return file_failed(device);
 	memcpy(signature.device, device->ibv.name, sizeof(signature.device));
 	written = file_limit_pwrite(fd, &signature, sizeof(signature), 0);
 	/* A process that may write no files has a context all the same, which can't be imported. */
@@ -49,10 +80,15 @@ int command_fd_open(const struct device *device)
 static bool read_signature(int fd, struct signature *signature)
 {
 	struct stat status;
+	int seals;
 
 	/* Reading from something else might have consequences. */
 	if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
-	    status.st_size != sizeof(*signature) || fcntl(fd, F_GET_SEALS) != SEALS)
+	    status.st_size != sizeof(*signature))
+		return false;
+	/* It may have more of them, as vm.memfd_noexec adds one. */
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || (seals & SEALS) != SEALS)
 		return false;
 	return sys_pread(fd, signature, sizeof(*signature), 0) == sizeof(*signature) &&
 	       memcmp(signature->magic, MAGIC, sizeof(MAGIC)) == 0;

@@ -8,15 +8,35 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "net/capture.h"
 #include "net/fault/fault_clause.h"
 #include "verbs/profile.h"
 
+/*
+ * What they name is read or written. A program that has privileges which its user hasn't (setuid,
+ * linked with the library) would do that with them.
+ */
+static const char *const unprivileged[] = {"URXE_PCAP",	 "URXE_PROFILE", "URXE_CHECK",
+					   "URXE_CALLS", "URXE_STAT",	 "XDG_RUNTIME_DIR",
+					   "TMPDIR"};
+
+static bool is_withheld(const char *name)
+{
+	if (!getauxval(AT_SECURE))
+		return false;
+	for (unsigned int i = 0; i < sizeof(unprivileged) / sizeof(*unprivileged); i++) {
+		if (strcmp(name, unprivileged[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 static const char *variable(const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = is_withheld(name) ? NULL : getenv(name);
 
 	return value && *value ? value : NULL;
 }
@@ -196,6 +216,25 @@ static const char *describe_error(const char *name, const char *value, const cha
 	return error;
 }
 
+static const char *check_privileges(void)
+{
+	const char *value;
+	char *error;
+
+	for (unsigned int i = 0; i < sizeof(unprivileged) / sizeof(*unprivileged); i++) {
+		value = getenv(unprivileged[i]);
+		if (!value || !*value || !is_withheld(unprivileged[i]) ||
+		    strncmp(unprivileged[i], PREFIX, strlen(PREFIX)) != 0)
+			continue;
+		if (asprintf(&error,
+			     "%s isn't obeyed in a program with privileges that its user hasn't",
+			     unprivileged[i]) < 0)
+			return out_of_memory;
+		return error;
+	}
+	return NULL;
+}
+
 /* No device is open yet, but a specification that can't be read is found now. */
 static const char *check_faults(const char *specification)
 {
@@ -268,6 +307,8 @@ void configuration_read(struct configuration *configuration)
 		.unknown = list_unknown(),
 	};
 	configuration->error = error;
+	if (!configuration->error)
+		configuration->error = check_privileges();
 	if (!configuration->error)
 		configuration->error =
 			check_options_read(variable("URXE_CHECK"), &configuration->check);

@@ -144,8 +144,12 @@ struct observe *observe_open(const char *directory, const char *session)
 	observe->fd = -1;
 	observe_sweep(directory);
 	if (!make_file(observe, directory, session)) {
-		log_info("no file in %s (%s): urxe ps and urxe top won't show this process",
-			 directory, strerror(errno));
+		if (session)
+			log_warn("no file in %s (%s): urxe stat has no figures of this process",
+				 directory, strerror(errno));
+		else
+			log_info("no file in %s (%s): urxe ps and urxe top won't show this process",
+				 directory, strerror(errno));
 		drop_file(observe);
 	}
 	return observe;

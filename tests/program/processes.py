@@ -279,6 +279,12 @@ class Programs(unittest.TestCase):
         self.assertIn("/dev/shm: No such file or directory", said.stderr)
         self.assertEqual(urxe("ps", LD_PRELOAD=NO_SHM).returncode, 2)
 
+    def test_device_is_open_without_figures(self):
+        """As with a /dev/shm that can't be written."""
+        said = urxe("stat", "--node", SERVER, "--", "sh", "-c", "ulimit -f 0; exec ibv_devinfo").stderr
+        self.assertIn("urxe stat has no figures of this process", said)
+        self.assertIn("or could leave its figures", said)
+
     def test_faults_are_tried_without_figures(self):
         with tempfile.TemporaryDirectory() as folder:
             said = urxe("fuzz", "--json", "--only", "ibv_open_device", "--", "ibv_devinfo", LD_PRELOAD=NO_SHM,

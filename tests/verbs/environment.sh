@@ -5,10 +5,10 @@
 # library with an empty list, by the launcher before the program starts. With a
 # program that is linked with the real libibverbs.
 #
-#   environment.sh LAUNCHER LIST STATIC-PROGRAM LOADER PLAIN-LOADER
+#   environment.sh LAUNCHER LIST STATIC-PROGRAM LOADER PLAIN-LOADER LINKED-LIST
 
 set -eu
-launcher=$1 list=$2 static=$3 loaders=("$4" "$5")
+launcher=$1 list=$2 static=$3 loaders=("$4" "$5") linked=$6
 library=$(readlink -f "$(dirname "$launcher")/../verbs/liburxe.so.0")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -278,3 +278,21 @@ for loader in "${loaders[@]}"; do
 		/no/such/folder/libibverbs.so.1 || fail "$loader"
 	[ "$(grep -c urxe0 "$work/out")" = 3 ] || fail "$loader"
 done
+
+# A program that is linked with the library and has privileges which its user hasn't reads and writes no file that
+# the user names. It takes root, and a build directory that another user can read.
+privileged() {
+	env URXE_NODE="$address" "$@" "$work/privileged" >"$work/out" 2>"$work/err"
+}
+cp "$linked" "$work/privileged"
+if [ "$(id -u)" = 0 ] && chmod 755 "$work" && chown 65534 "$work/privileged" && chmod 4755 "$work/privileged" &&
+	privileged && grep -q urxe0 "$work/out"; then
+	install -d -o 65534 "$work/theirs"
+	for value in URXE_PCAP="$work/theirs/a.pcap" URXE_PROFILE="$work/err" URXE_CHECK=suppressions="$work/err" \
+		URXE_CALLS="$work/theirs/calls" URXE_STAT=1; do
+		privileged "$value" || true
+		grep -q "${value%%=*} isn't obeyed" "$work/err" && ! grep -q urxe0 "$work/out" || fail "privileged with $value"
+		one_line "privileged with $value"
+	done
+	[ -z "$(ls "$work/theirs")" ] || fail "a privileged program has written a file"
+fi

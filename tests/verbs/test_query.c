@@ -180,6 +180,32 @@ START_TEST(what_is_no_command_descriptor)
 }
 END_TEST
 
+/* As the sysctl vm.memfd_noexec makes them, if the library doesn't ask for it itself. */
+START_TEST(imported_with_another_seal)
+{
+	const unsigned int noexec_seal = 8; /* MFD_NOEXEC_SEAL */
+	struct ibv_context *context = fixture_open(), *imported;
+	uint8_t bytes[4096];
+	ssize_t length = pread(context->cmd_fd, bytes, sizeof(bytes), 0);
+	int copies[] = {memfd_create("copy", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+			memfd_create("copy", MFD_CLOEXEC | noexec_seal)};
+
+	for (int i = 0; i < 2; i++) {
+		if (copies[i] < 0) /* Linux before 6.3 */
+			continue;
+		ck_assert_int_eq(write(copies[i], bytes, length), length);
+		ck_fails_null(ibv_import_device(copies[i]), EINVAL); /* it can be changed */
+		ck_assert_int_eq(fcntl(copies[i], F_ADD_SEALS,
+				       F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL),
+				 0);
+		imported = ibv_import_device(copies[i]);
+		ck_assert(context_works(imported));
+		fixture_close(imported);
+	}
+	fixture_close(context);
+}
+END_TEST
+
 START_TEST(shared_by_contexts)
 {
 	struct ibv_context *first = fixture_open(), *second = fixture_open();
@@ -464,6 +490,7 @@ int main(void)
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tests, imported_by_a_child);
 	tcase_add_test(tests, what_is_no_command_descriptor);
+	tcase_add_test(tests, imported_with_another_seal);
 	tcase_add_test(tests, shared_by_contexts);
 	tcase_add_test(tests, device);
 	tcase_add_test(tests, port);
