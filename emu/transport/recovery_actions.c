@@ -462,6 +462,9 @@ bool recovery_retransmit_early(struct qp *qp, uint64_t now)
 	struct recovery *recovery = &qp->recovery;
 	uint64_t timeout_at = recovery->timeout_at;
 
+	if (qp->requester.unacked != recovery->retransmit_end)
+		recovery->retransmit_run = 0;
+	recovery->retransmit_run++;
 	end_probe(qp);
 	want_repetition(qp);
 	recovery->retransmit_unasked = recovery->nak_follows = true;

@@ -156,12 +156,22 @@ bool recovery_retransmit_due(const struct qp *qp, uint64_t now)
 	return recovery->nothing_new || recovery->probes >= new_packets;
 }
 
+/* Each of them was answered alone: what was sent behind them is lost, too, one must suppose. */
+static bool is_lost_run(const struct qp *qp)
+{
+	const struct recovery *recovery = &qp->recovery;
+
+	return recovery->retransmit_run >= RETRANSMIT_RUN &&
+	       qp->requester.unacked == recovery->retransmit_end;
+}
+
 bool recovery_early_due(const struct qp *qp, uint64_t now)
 {
 	const struct requester *req = &qp->requester;
 
 	/* What waits for its own answer is asked for by itself. */
-	return retransmits_early(qp, now) && psn_distance(req->psn, req->unacked) > 1 &&
+	return retransmits_early(qp, now) && !is_lost_run(qp) &&
+	       psn_distance(req->psn, req->unacked) > 1 &&
 	       !send_queue_at(&qp->sq, qp->sq.done)->kind->response;
 }
 

@@ -195,6 +195,28 @@ START_TEST(repeated_early)
 }
 END_TEST
 
+/* Each early one is answered alone: all that was sent behind is lost, and isn't waited for. */
+START_TEST(a_run_lost_in_silence)
+{
+	struct peer peer;
+	struct packet packet;
+	uint32_t psn = lossy_peer(&peer, VERY_LOSSY_INTERVAL - 1);
+
+	post(&peer, IBV_WR_RDMA_WRITE);
+	for (int i = 0; i < RETRANSMIT_RUN + 2; i++) {
+		ck_assert(peer_wait(&peer, &packet, i < RETRANSMIT_RUN ? MS : 20 * MS));
+		ck_assert_uint_eq(packet.psn, (psn + i) & PSN_MASK);
+		if (i < RETRANSMIT_RUN)
+			see(&peer, psn + i);
+		peer_acknowledge(&peer, psn + i, ACK);
+	}
+	for (int i = RETRANSMIT_RUN + 2; i < REQUESTS; i++)
+		see(&peer, psn + i);
+	peer_acknowledge(&peer, psn + REQUESTS - 1, ACK);
+	expect_end(&peer);
+}
+END_TEST
+
 /* The NAK was only late: what it asks for is under way. */
 START_TEST(a_nak_behind_an_early_one)
 {
@@ -317,6 +339,7 @@ int main(void)
 	tcase_add_loop_test(requester, asked_for_twice, 0, 2);
 	tcase_add_test(requester, asked_again_in_silence);
 	tcase_add_test(requester, repeated_early);
+	tcase_add_test(requester, a_run_lost_in_silence);
 	tcase_add_test(requester, a_nak_behind_an_early_one);
 	tcase_add_test(requester, silence);
 	tcase_add_test(responder, a_few_come_again);
