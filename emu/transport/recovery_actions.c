@@ -212,8 +212,8 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 			destination_spurious(destination, recovery->reduction);
 		else
 			destination_note_kept(destination);
+		recovery->reduction = 0;
 	}
-	recovery->reduction = 0;
 	if (recovery_behind_probe(qp))
 		requester_resume(qp, recovery->resume_psn);
 	/* What was asked for before the probe has been lost again, for the answer to that is here.

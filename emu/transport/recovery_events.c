@@ -256,8 +256,6 @@ static enum recovery_event nak_event(struct qp *qp)
 	else if (!missed_next(recovery))
 		return EVENT_NAK_ALL;
 	recovery->retransmit_run++;
-	if (qp->requester.psn == qp->requester.unacked)
-		return EVENT_NAK_ALL; /* is to be sent again anyway */
 	/*
 	 * Without a retry left the QP fails over to its alternate path, if it has one. Nothing has
 	 * been sent there yet, so everything is.
@@ -279,7 +277,9 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (is_doubled_nak(recovery, now))
+	/* What has yet to be sent again, since the requester has gone back, isn't lost once more.
+	 */
+	if (qp->requester.psn == qp->requester.unacked || is_doubled_nak(recovery, now))
 		return;
 	recovery->nak_at = now;
 	if (recovery->state == RECOVERY_RETRANSMIT && recovery->nak_follows) {

@@ -171,6 +171,34 @@ START_TEST(a_path_that_reorders_is_filled)
 }
 END_TEST
 
+/* Slow start goes on to where the queue of the link overflows, and up to that again afterwards. */
+START_TEST(an_overflow_where_packets_are_late)
+{
+	enum { SEEDS = SANITIZED ? 1 : 4 };
+	uint64_t round_trip = 20 * MS;
+	struct sim_options network = {.latency = round_trip / 2,
+				      .bandwidth = 125,
+				      .send_queue = 1 << 20,
+				      .reorder = 0.01,
+				      .lateness = round_trip / 2};
+	struct connection c = patient();
+
+	c.mtu = IBV_MTU_1024;
+	for (int seed = 0; seed < SEEDS; seed++) {
+		struct streams streams;
+		struct stream *stream;
+		double got;
+
+		streams_create(&streams, 2, &network, seed);
+		streams.world.grain = round_trip / 100;
+		stream = stream_add(&streams, 0, 1, opcodes[_i], MESSAGE, DEEP, &c);
+		got = goodput(&streams, stream, SECOND, SECOND);
+		must_msg(got >= 0.25 * path_rate(&network), "seed %d: %f MB/s", seed, got);
+		streams_destroy(&streams);
+	}
+}
+END_TEST
+
 /* A window leaves in small parts, and what waits to leave is little of it: RFC 9002, 7.7. */
 START_TEST(a_long_path_is_paced)
 {
@@ -639,6 +667,7 @@ int main(void)
 	tcase_add_loop_test(rates, a_long_path_is_paced, 0, 2);
 	tcase_add_loop_test(rates, a_lossy_path_carries_what_tcp_makes_of_it, 0, 2 * PATHS);
 	tcase_add_loop_test(rates, a_path_that_reorders_is_filled, 0, PATHS);
+	tcase_add_loop_test(rates, an_overflow_where_packets_are_late, 0, 2);
 	tcase_add_loop_test(rates, a_small_receive_queue, 0, 2);
 	tcase_add_loop_test(rates, a_short_lossy_path_stays_fast, 0, 2);
 	tcase_add_loop_test(stalls, what_was_not_lost_is_not_sent_again, 0, 8);
