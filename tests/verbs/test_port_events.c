@@ -250,22 +250,29 @@ static void wait_until_usable(void)
 		poll(NULL, 0, 10);
 }
 
+/* By the GID with the index @gid, whatever it was before. */
+static void expect_traffic_by(struct pair *pair, int gid)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	ck_assert_int_eq(ibv_modify_qp(pair->sender, &reset, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_modify_qp(pair->receiver, &reset, IBV_QP_STATE), 0);
+	connect_qp_by(pair->sender, pair->receiver, gid);
+	connect_qp_by(pair->receiver, pair->sender, gid);
+	ck_assert_int_eq(post_write(pair, 1), 0);
+	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
+}
+
 /* Of an interface that is a node an address may not be usable yet; it is used when it is. */
 START_TEST(interface_with_a_tentative_address)
 {
 	static struct pair pair;
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 
 	ip("addr add " THIRD "/64 dev urxe0");
 	pair_open(&pair, IBV_QPT_RC, 0);
 	expect_gid(pair.context, 1, THIRD);
 	wait_until_usable();
-	ck_assert_int_eq(ibv_modify_qp(pair.sender, &reset, IBV_QP_STATE), 0);
-	ck_assert_int_eq(ibv_modify_qp(pair.receiver, &reset, IBV_QP_STATE), 0);
-	connect_qp_by(pair.sender, pair.receiver, 1);
-	connect_qp_by(pair.receiver, pair.sender, 1);
-	ck_assert_int_eq(post_write(&pair, 1), 0);
-	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	expect_traffic_by(&pair, 1);
 	pair_close(&pair);
 }
 END_TEST
@@ -337,18 +344,12 @@ END_TEST
 
 START_TEST(traffic_by_an_address_that_came)
 {
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	static struct pair pair;
 
 	pair_open(&pair, IBV_QPT_RC, 0);
 	ip("addr add " SECOND "/24 dev urxe0");
 	expect_events(pair.context, EVENT(IBV_EVENT_GID_CHANGE));
-	ck_assert_int_eq(ibv_modify_qp(pair.sender, &reset, IBV_QP_STATE), 0);
-	ck_assert_int_eq(ibv_modify_qp(pair.receiver, &reset, IBV_QP_STATE), 0);
-	connect_qp_by(pair.sender, pair.receiver, 1);
-	connect_qp_by(pair.receiver, pair.sender, 1);
-	ck_assert_int_eq(post_write(&pair, 1), 0);
-	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	expect_traffic_by(&pair, 1);
 	pair_close(&pair);
 }
 END_TEST
