@@ -251,7 +251,7 @@ static void wait_until_usable(void)
 }
 
 /* By the GID with the index @gid, whatever it was before. */
-static void expect_traffic_by(struct pair *pair, int gid)
+static void expect_traffic_by(struct pair *pair, unsigned int gid)
 {
 	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 
