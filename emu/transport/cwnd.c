@@ -89,11 +89,13 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 	uint64_t round = rtt->smoothed > CWND_ROUND_LEAST ? rtt->smoothed : CWND_ROUND_LEAST;
 
 	if (cwnd->reductions && !cwnd->restored && elapsed(cwnd->reduced_at, now) < round) {
-		if (loss != CWND_LOST_MANY || cwnd->reduced_for != CWND_LOST_ONE)
+		if (loss != CWND_LOST_MANY)
+			return 0;
+		if (cwnd->reduced_for != CWND_LOST_ONE)
 			return cwnd->reductions;
 		cwnd->size = cwnd->before; /* it wasn't by chance */
 		reduce(cwnd, loss, rtt);
-		return cwnd->reductions;
+		return ++cwnd->reductions;
 	}
 	cwnd->before = cwnd->size;
 	cwnd->reduced_at = now;

@@ -100,7 +100,8 @@ void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes);
  * Reduce the window, once a round trip at the most: losses within a round trip are one event
  * (RFC 9002, 7.3.1). Single losses leave a path of little delay what keeps it full: there it is the
  * receiver's buffer that overflows, by many packets at once. Returns the number of the reduction
- * that this loss is part of.
+ * that this loss is part of; 0: that was for another one, and isn't in vain if this one is. (If all
+ * in flight was taken for lost on several queue pairs, one answer shows that their peer was slow.)
  */
 uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt, uint64_t now);
 

@@ -407,14 +407,17 @@ END_TEST
 /* The first of a run looks like a single loss: when it is known better, the window is, too. */
 START_TEST(a_run_begins_with_one)
 {
-	uint32_t first;
+	uint32_t first, second;
 
 	begin_at(CWND_SHORT_LEAST, CWND_SHORT_ROUND);
 	first = cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST);
-	ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1), first);
+	second = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
-	ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 2), first);
+	ck_assert_uint_eq(cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 2), second);
+	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
+	/* The first packet was late, but the run was lost. */
+	cwnd_on_spurious(&cwnd, first);
 	ck_assert_uint_eq(cwnd.size.limit, CWND_SHORT_LEAST * 7 / 10);
 	/* It is reduced once, also where the first had reduced it. */
 	begin_at(4 << 20, CWND_SHORT_ROUND);
@@ -425,6 +428,24 @@ START_TEST(a_run_begins_with_one)
 END_TEST
 
 /* --- restoring ----------------------------------------------------------------------- */
+
+/* What one queue pair has lost isn't in vain because another one's packet was late. */
+START_TEST(each_takes_back_its_own)
+{
+	uint32_t first, other;
+
+	begin_at(4 << 20, 10 * MS);
+	first = cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now);
+	other = cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now + 1);
+	cwnd_on_spurious(&cwnd, other);
+	ck_assert_uint_eq(cwnd.size.limit, (4 << 20) * 7 / 10);
+	cwnd_on_spurious(&cwnd, first);
+	ck_assert_uint_eq(cwnd.size.limit, 4 << 20);
+	/* Then the next loss counts, however soon it comes. */
+	cwnd_on_lost(&cwnd, CWND_LOST_ONE, &rtt, now + 2);
+	ck_assert_uint_eq(cwnd.size.limit, (4 << 20) * 7 / 10);
+}
+END_TEST
 
 /* RFC 9438, 4.9: with all that the algorithm knew. */
 START_TEST(a_reduction_in_vain_is_undone)
@@ -622,6 +643,7 @@ int main(void)
 	tcase_add_test(tests, single_losses_leave_a_short_path_full);
 	tcase_add_test(tests, a_run_begins_with_one);
 	tcase_add_test(tests, a_reduction_in_vain_is_undone);
+	tcase_add_test(tests, each_takes_back_its_own);
 	tcase_add_test(tests, a_real_reduction_stays);
 	tcase_add_test(tests, what_has_grown_since_is_kept);
 	tcase_add_test(tests, going_back_begins_slowly_on_a_long_path);
