@@ -19,7 +19,7 @@ struct deferred_qp {
 void deferred_init(struct deferred *deferred)
 {
 	deferred->qps = NULL;
-	deferred->responses = 0;
+	deferred->initiators = 0;
 	atomic_init(&deferred->tried_at, TIME_NEVER);
 }
 
@@ -45,9 +45,15 @@ static bool is_xrc(const struct link_frame *frame, enum opcode_flags kind)
 	return (bth->opcode & WIRE_TRANSPORT_MASK) == WIRE_XRC && op && op->flags & kind;
 }
 
+/* A response behind a request is no initiator's, and each would wait for the other. */
+static bool is_initiator(const struct deferred_qp *qp)
+{
+	return qp->first && is_xrc(&qp->first->frame, OPCODE_RESPONSE);
+}
+
 bool deferred_precedes(const struct deferred *deferred, const struct link_frame *frame)
 {
-	return deferred->responses && is_xrc(frame, OPCODE_REQUEST);
+	return deferred->initiators && is_xrc(frame, OPCODE_REQUEST);
 }
 
 bool deferred_has_room(const struct deferred *deferred, uint32_t number, uint32_t length)
@@ -115,13 +121,14 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 	copy->frame = *frame;
 	copy->frame.data = memcpy(copy->data, frame->data, frame->length);
 	copy->next = NULL;
-	if (qp->last)
+	if (qp->last) {
 		qp->last->next = copy;
-	else
+	} else {
 		qp->first = copy;
+		deferred->initiators += is_initiator(qp);
+	}
 	qp->last = copy;
 	qp->bytes += sizeof(*copy) + frame->length;
-	deferred->responses += is_xrc(&copy->frame, OPCODE_RESPONSE);
 	if (atomic_load(&deferred->tried_at) == TIME_NEVER)
 		set_time(deferred, now);
 	return true;
@@ -130,14 +137,15 @@ bool deferred_add(struct deferred *deferred, uint32_t number, const struct link_
 static void drop_until(struct deferred *deferred, struct deferred_qp *qp,
 		       const struct deferred_frame *stays)
 {
+	deferred->initiators -= is_initiator(qp);
 	while (qp->first != stays) {
 		struct deferred_frame *frame = qp->first;
 
 		qp->first = frame->next;
 		qp->bytes -= sizeof(*frame) + frame->frame.length;
-		deferred->responses -= is_xrc(&frame->frame, OPCODE_RESPONSE);
 		free(frame);
 	}
+	deferred->initiators += is_initiator(qp);
 }
 
 bool deferred_retry(struct deferred *deferred, deferred_deliver *deliver, void *context,

@@ -31,7 +31,7 @@ struct deferred_qp;
 
 struct deferred {
 	struct deferred_qp *qps;   /* uthash, by QP number */
-	unsigned int responses;	   /* of XRC, among the frames */
+	unsigned int initiators;   /* of XRC, among @qps: whose first frame is a response */
 	_Atomic uint64_t tried_at; /* when this was tried last, or began; TIME_NEVER: empty */
 };
 
@@ -41,7 +41,7 @@ void deferred_destroy(struct deferred *deferred);
 /* Whether frames for QP @number are waiting, so that a later one must, too. */
 bool deferred_has(const struct deferred *deferred, uint32_t number);
 
-/* Whether @frame is for a target of XRC, and responses for initiators are waiting. */
+/* Whether @frame is for a target of XRC, and has to wait for the responses for an initiator. */
 bool deferred_precedes(const struct deferred *deferred, const struct link_frame *frame);
 
 /* Whether @length bytes more may be kept for it. */

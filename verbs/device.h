@@ -39,7 +39,7 @@ struct device {
 	__be64 guid;
 
 	pthread_mutex_t lock;
-	_Atomic bool ending; /* a thread that ends the process has it (verbs/device_end.c) */
+	_Atomic pid_t ending; /* the thread that has it and ends the process (verbs/device_end.c) */
 	unsigned int opened;
 	struct link *link;
 	struct hca *hca;

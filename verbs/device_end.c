@@ -4,6 +4,7 @@
  * verbs/devices.c; by _exit() perhaps in a signal handler, amid anything, and then by any thread.
  */
 #include <time.h>
+#include <unistd.h>
 
 #include "emu/hca.h"
 #include "net/clock.h"
@@ -64,12 +65,12 @@ void device_flush_on_exit(struct device *device)
 
 	if (!device_try_lock(device))
 		return;
-	atomic_store(&device->ending, true);
+	atomic_store(&device->ending, gettid());
 	await_acks(device, &patience);
 	progress_release_descriptors(device->client);
 	hca_flush_on_exit(device->hca, clock_now());
 	fault_link_report(device->link);
-	atomic_store(&device->ending, false);
+	atomic_store(&device->ending, 0);
 	device_unlock(device);
 }
 
@@ -80,18 +81,22 @@ static bool lock_at_end(struct device *device, struct end_patience *patience)
 		if (!end_pause(patience, !atomic_load(&device->ending)))
 			return false;
 	}
-	atomic_store(&device->ending, true);
+	atomic_store(&device->ending, gettid());
 	return true;
 }
 
 void device_end(struct device *device)
 {
 	struct end_patience patience = end_patience();
+	/* In a signal handler, which has interrupted the thread amid this. */
+	bool has_lock = atomic_load(&device->ending) == gettid();
 
-	if (!lock_at_end(device, &patience))
+	if (!has_lock && !lock_at_end(device, &patience))
 		return;
 	if (device->hca)
 		await_acks(device, &patience);
-	atomic_store(&device->ending, false);
+	if (has_lock)
+		return;
+	atomic_store(&device->ending, 0);
 	device_unlock(device);
 }

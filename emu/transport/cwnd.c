@@ -101,14 +101,13 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 	cwnd->reduced_at = now;
 	cwnd->restored = false;
 	reduce(cwnd, loss, rtt);
-	if (loss == CWND_MARKED) /* whatever is lost or not, it was right */
-		cwnd->before = cwnd->size;
 	return ++cwnd->reductions;
 }
 
 void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number)
 {
-	if (number != cwnd->reductions)
+	/* A mark was right, whatever is lost or not. */
+	if (number != cwnd->reductions || cwnd->reduced_for == CWND_MARKED)
 		return;
 	cwnd->restored = true;
 	if (cwnd->before.limit > cwnd->size.limit)

@@ -279,6 +279,7 @@ static void want_repetition(struct qp *qp)
 	recovery->timing = false;
 	recovery_timers_stop(recovery);
 	recovery->retransmit_wanted = true;
+	recovery->retransmitted_at = 0; /* that was another one */
 	recovery->nak_follows = false;
 	hca_schedule(qp->hca, qp);
 }

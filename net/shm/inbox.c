@@ -110,7 +110,7 @@ static bool parse_name(const char *text, struct file_name *name)
 static bool is_offered_in(const char *directory, uint64_t number, const struct file_name *ring)
 {
 	struct inbox_file *file = inbox_open(directory, number);
-	bool offered = false;
+	bool offered = !file; /* it can't be known */
 
 	for (uint32_t member = 1; file && member <= ROSTER_MEMBERS && !offered; member++)
 		offered = inbox_is_offered(file, member, ring->sender, ring->ring);

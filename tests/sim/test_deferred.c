@@ -130,7 +130,7 @@ START_TEST(answer_follows_ack)
 	pthread_mutex_unlock(&p.qa->lock);
 	world_expect(p.a, 2, IBV_WC_SUCCESS);
 	world_expect(p.a, 3, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(p.a->hca->deferred.responses, 0);
+	ck_assert_uint_eq(p.a->hca->deferred.initiators, 0);
 	reverse_destroy(&reverse);
 	pair_destroy(&p);
 }

@@ -462,6 +462,40 @@ START_TEST(a_loss_after_a_late_packet)
 }
 END_TEST
 
+/*
+ * One that was given up for a probe isn't measured by what is acknowledged later, when a packet
+ * that was to be retransmitted comes before it was.
+ */
+START_TEST(a_retransmission_that_was_given_up)
+{
+	const struct destination *destination;
+	struct packet packet;
+	struct peer peer;
+	uint32_t psn;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	destination = peer.qp->recovery.destination;
+	answer_after(&peer, 4 * CWND_ROUND_LEAST);
+	psn = peer.qp->requester.psn;
+	post(&peer, 5);
+	peer_acknowledge(&peer, psn, NAK);
+	expect_repeated(&peer, psn);
+	ck_assert(peer_wait(&peer, &packet, SECOND));
+	ck_assert_int_eq(peer.qp->recovery.state, RECOVERY_HEAD_PROBE);
+	peer_acknowledge(&peer, psn + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	peer_see_none(&peer, SECOND);
+	psn += 5;
+	post(&peer, 5);
+	peer_acknowledge(&peer, psn, NAK);
+	peer_acknowledge(&peer, psn, ACK);
+	peer_acknowledge(&peer, psn + 4, ACK);
+	expect_completions(&peer, 0, 5);
+	ck_assert_uint_eq(destination->repair.smoothed, 0);
+	expect_end(&peer);
+}
+END_TEST
+
 /* --- a responder that drops --------------------------------------------------------------- */
 
 /* It is found out twice; then all is sent again at once, and now and then found out anew. */
@@ -746,6 +780,7 @@ int main(void)
 	tcase_add_test(kept, one_reduction_a_window);
 	tcase_add_loop_test(kept, a_late_packet_restores_the_window, 0, LATE_PACKETS);
 	tcase_add_loop_test(kept, a_loss_after_a_late_packet, 0, LATE_PACKETS);
+	tcase_add_test(kept, a_retransmission_that_was_given_up);
 	tcase_add_loop_test(dropped, from_the_second_time_on_at_once, 0, 2);
 	tcase_add_test(dropped, what_was_sent_again_proves_nothing);
 	tcase_add_loop_test(dropped, acknowledged_before_it_is_sent_again, 0, 2);

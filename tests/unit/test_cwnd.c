@@ -447,6 +447,22 @@ START_TEST(each_takes_back_its_own)
 }
 END_TEST
 
+/* A mark was right, whatever was lost: the next one of its round trip is no other event. */
+START_TEST(a_mark_isnt_taken_back)
+{
+	uint32_t number;
+	uint64_t limit;
+
+	begin_at(4 << 20, 10 * MS);
+	cwnd_on_lost(&cwnd, CWND_MARKED, &rtt, now);
+	limit = cwnd.size.limit;
+	number = cwnd_on_lost(&cwnd, CWND_LOST_MANY, &rtt, now + 1);
+	cwnd_on_spurious(&cwnd, number);
+	cwnd_on_lost(&cwnd, CWND_MARKED, &rtt, now + 2);
+	ck_assert_uint_eq(cwnd.size.limit, limit);
+}
+END_TEST
+
 /* RFC 9438, 4.9: with all that the algorithm knew. */
 START_TEST(a_reduction_in_vain_is_undone)
 {
@@ -644,6 +660,7 @@ int main(void)
 	tcase_add_test(tests, a_run_begins_with_one);
 	tcase_add_test(tests, a_reduction_in_vain_is_undone);
 	tcase_add_test(tests, each_takes_back_its_own);
+	tcase_add_test(tests, a_mark_isnt_taken_back);
 	tcase_add_test(tests, a_real_reduction_stays);
 	tcase_add_test(tests, what_has_grown_since_is_kept);
 	tcase_add_test(tests, going_back_begins_slowly_on_a_long_path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Frames that wait for a queue pair: what is counted of them, and their order. */
+/* Frames that wait for a queue pair: what is counted of them, and which go first. */
 #include "emu/deferred.h"
+#include "net/wire/wire.h"
 #include "tests/run_suite.h"
 
 #define QPN 0x11
@@ -59,6 +60,65 @@ START_TEST(room_ends)
 }
 END_TEST
 
+static bool defer(struct deferred *deferred, uint32_t number, uint8_t operation)
+{
+	struct bth bth = {.opcode = WIRE_XRC | operation};
+	struct link_frame frame = {.data = (uint8_t *)&bth, .length = sizeof(bth)};
+
+	return deferred_add(deferred, number, &frame, 0);
+}
+
+static bool request_waits(const struct deferred *deferred)
+{
+	struct bth bth = {.opcode = WIRE_XRC | WIRE_SEND_ONLY};
+
+	return deferred_precedes(deferred, &(struct link_frame){.data = (uint8_t *)&bth});
+}
+
+/* A request waits for an initiator's responses. */
+START_TEST(responses_precede)
+{
+	struct deferred deferred;
+
+	deferred_init(&deferred);
+	ck_assert(!request_waits(&deferred));
+	ck_assert(defer(&deferred, QPN, WIRE_ACKNOWLEDGE));
+	ck_assert(defer(&deferred, QPN, WIRE_ACKNOWLEDGE));
+	for (int i = 0; i < 2; i++) {
+		unsigned int count = 1;
+
+		ck_assert(request_waits(&deferred));
+		ck_assert(deferred_retry(&deferred, take, &count, 0));
+	}
+	ck_assert(!request_waits(&deferred));
+	deferred_destroy(&deferred);
+}
+END_TEST
+
+/*
+ * Whatever a peer sends to a target, perhaps for the initiator that had its number before: a
+ * response behind a request isn't waited for by that, or both would wait for ever.
+ */
+START_TEST(a_response_behind_a_request)
+{
+	struct deferred deferred;
+	unsigned int count = 1;
+
+	deferred_init(&deferred);
+	ck_assert(defer(&deferred, QPN, WIRE_SEND_ONLY));
+	ck_assert(defer(&deferred, QPN, WIRE_ACKNOWLEDGE));
+	ck_assert(defer(&deferred, QPN, WIRE_SEND_ONLY));
+	ck_assert(!request_waits(&deferred));
+	/* Then it is the first, and waits for nothing itself. */
+	ck_assert(deferred_retry(&deferred, take, &count, 0));
+	ck_assert(request_waits(&deferred));
+	count = 1;
+	ck_assert(deferred_retry(&deferred, take, &count, 0));
+	ck_assert(!request_waits(&deferred));
+	deferred_destroy(&deferred);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tests = tcase_create("deferred");
@@ -66,6 +126,8 @@ int main(void)
 
 	tcase_add_test(tests, what_went_makes_room);
 	tcase_add_test(tests, room_ends);
+	tcase_add_test(tests, responses_precede);
+	tcase_add_test(tests, a_response_behind_a_request);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "killable.h"
+#include "net/guard.h"
 #include "net/shm/inbox.h"
 #include "tests/run_suite.h"
 
@@ -101,6 +102,27 @@ START_TEST(what_a_dead_process_sent_is_kept_for_its_reader)
 	ck_assert_int_eq(inbox_create(&other, directory), 0);
 	inbox_destroy(&other);
 	ck_assert(!is_there(DEAD, 1, &file));
+}
+END_TEST
+
+/* A process that can't map the reader's inbox doesn't know: no space is left in net/guard's table.
+ */
+START_TEST(what_may_be_awaited_is_kept)
+{
+	static uint8_t mapped[1 << 16];
+	unsigned int count = 0;
+	struct inbox other;
+	struct stat file;
+
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	make_ring(DEAD);
+	inbox_offer(inbox.file, 7, DEAD, 1);
+	while (guard_file(mapped + count, 0))
+		ck_assert_uint_lt(count++, sizeof(mapped));
+	ck_assert_int_eq(inbox_create(&other, directory), ENOSPC);
+	ck_assert(is_there(DEAD, 1, &file));
+	while (count)
+		guard_forget_file(mapped + --count);
 }
 END_TEST
 
@@ -276,6 +298,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, what_dead_processes_left_is_removed);
 	tcase_add_test(tests, what_a_dead_process_sent_is_kept_for_its_reader);
+	tcase_add_test(tests, what_may_be_awaited_is_kept);
 	tcase_add_test(tests, what_two_dead_processes_had_is_removed);
 	tcase_add_test(tests, what_others_made_stays);
 	tcase_add_test(tests, what_cant_be_looked_at_is_not_dead);
