@@ -179,7 +179,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 		goto free_tables;
 	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
 	if (err)
-		goto free_shown;
+		goto free_observed;
 	init_parts(hca, options);
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
@@ -187,7 +187,7 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	*result = hca;
 	return 0;
 
-free_shown:
+free_observed:
 	observe_free(hca->observe, OBSERVE_DEVICE, hca->observed);
 free_tables:
 	destroy_tables(hca);
