@@ -84,12 +84,3 @@ uint8_t *link_packet_copy_nontemporal(const struct link_packet *packet, uint8_t 
 {
 	return write_packet(packet, to, true);
 }
-
-int link_add_address(struct link *link, const union ibv_gid *gid, unsigned int interface)
-{
-	int error = link->ops->add_address(link, gid);
-
-	if (!error && link->ops->address_on)
-		link->ops->address_on(link, gid, interface);
-	return error;
-}

@@ -235,16 +235,11 @@ struct link_ops {
 	uint32_t (*sndbuf_space)(struct link *link, const union ibv_gid *source);
 
 	/*
-	 * Begin to receive on @gid. Returns 0 or an errno: EADDRINUSE when a process has :4791
+	 * Begin to receive on @gid, which is on @interface (0: it isn't known), or go on there if
+	 * it was elsewhere before. Returns 0 or an errno: EADDRINUSE when a process has :4791
 	 * there that can't share it with us, EADDRNOTAVAIL when the address isn't local.
 	 */
-	int (*add_address)(struct link *link, const union ibv_gid *gid);
-
-	/*
-	 * The address @gid, of which add_address knows, is on @interface, where it may not have
-	 * been before. May be NULL for a link without interfaces.
-	 */
-	void (*address_on)(struct link *link, const union ibv_gid *gid, unsigned int interface);
+	int (*add_address)(struct link *link, const union ibv_gid *gid, unsigned int interface);
 
 	/*
 	 * Begin to receive what is sent to the multicast @group, where @source (one of
@@ -338,8 +333,5 @@ static inline unsigned int link_receive(struct link *link, struct link_frame *fr
 		LINK_ORDER_RECEIVED();
 	return count;
 }
-
-/* Begin to receive on @gid, which is on @interface: what add_address returns. */
-int link_add_address(struct link *link, const union ibv_gid *gid, unsigned int interface);
 
 #endif

@@ -111,7 +111,7 @@ static int check_all_free(struct port *port)
 	int error = 0;
 
 	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry) && !error; i++)
-		error = port_address_free(port, &entry.gid);
+		error = port_address_free(port, &entry);
 	return error;
 }
 
@@ -219,7 +219,7 @@ static int bind_addresses(struct port *port, struct link *link)
 	int error, last = EADDRNOTAVAIL;
 
 	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++) {
-		error = link_add_address(link, &entry.gid, entry.ifindex);
+		error = link->ops->add_address(link, &entry.gid, entry.ifindex);
 		if (!error) {
 			bound++;
 			continue;

@@ -108,7 +108,7 @@ static bool bind_all(struct port *port)
 	bool unbound = false;
 
 	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++)
-		unbound |= link_add_address(link, &entry.gid, entry.ifindex) != 0;
+		unbound |= link->ops->add_address(link, &entry.gid, entry.ifindex) != 0;
 	return unbound;
 }
 

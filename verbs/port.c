@@ -65,20 +65,21 @@ bool port_use_netdev(struct port *port)
 	return true;
 }
 
-int port_address_free(void *context, const union ibv_gid *gid)
+int port_address_free(void *context, const struct gid_entry *entry)
 {
 	const struct port *port = context;
 	struct gid_place place;
 
-	return port_gids_find(&port->device->gids, gid, &place) ? EEXIST : 0;
+	return port_gids_find(&port->device->gids, &entry->gid, &place) ? EEXIST : 0;
 }
 
-int port_receive_on(void *context, const union ibv_gid *gid)
+int port_receive_on(void *context, const struct gid_entry *entry)
 {
 	const struct port *port = context;
 	struct link *link = port->device->link;
 
-	return port_address_free(context, gid) ?: link_add_address(link, gid, gid_interface(gid));
+	return port_address_free(context, entry)
+		       ?: link->ops->add_address(link, &entry->gid, entry->ifindex);
 }
 
 /* --- attributes ----------------------------------------------------------------------- */

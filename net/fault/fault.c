@@ -149,20 +149,12 @@ static uint32_t fault_link_sndbuf_space(struct link *link, const union ibv_gid *
 	return inner->ops->sndbuf_space ? inner->ops->sndbuf_space(inner, source) : UINT32_MAX;
 }
 
-static int fault_link_add_address(struct link *link, const union ibv_gid *gid)
-{
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	return inner->ops->add_address(inner, gid);
-}
-
-static void fault_link_address_on(struct link *link, const union ibv_gid *gid,
+static int fault_link_add_address(struct link *link, const union ibv_gid *gid,
 				  unsigned int interface)
 {
 	struct link *inner = ((struct fault_link *)link)->inner;
 
-	if (inner->ops->address_on)
-		inner->ops->address_on(inner, gid, interface);
+	return inner->ops->add_address(inner, gid, interface);
 }
 
 static int fault_link_join(struct link *link, const union ibv_gid *group,
@@ -244,7 +236,6 @@ static const struct link_ops fault_link_ops = {
 	.describe_peer = fault_link_describe_peer,
 	.sndbuf_space = fault_link_sndbuf_space,
 	.add_address = fault_link_add_address,
-	.address_on = fault_link_address_on,
 	.join = fault_link_join,
 	.leave = fault_link_leave,
 	.receive_ttl = fault_link_receive_ttl,

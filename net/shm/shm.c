@@ -54,21 +54,14 @@ static void open_inbox(struct shm_link *link)
 	pthread_mutex_unlock(&link->lock);
 }
 
-static int shm_add_address(struct link *base, const union ibv_gid *gid)
+static int shm_add_address(struct link *base, const union ibv_gid *gid, unsigned int interface)
 {
 	struct shm_link *link = (struct shm_link *)base;
-	int error = link->udp->ops->add_address(link->udp, gid);
+	int error = link->udp->ops->add_address(link->udp, gid, interface);
 
 	if (!error)
 		open_inbox(link);
 	return error;
-}
-
-static void shm_address_on(struct link *base, const union ibv_gid *gid, unsigned int interface)
-{
-	struct shm_link *link = (struct shm_link *)base;
-
-	link->udp->ops->address_on(link->udp, gid, interface);
 }
 
 /* --- how full ------------------------------------------------------------------------------- */
@@ -228,7 +221,6 @@ static const struct link_ops shm_ops = {
 	.describe_peer = shm_describe_peer,
 	.sndbuf_space = shm_sndbuf_space,
 	.add_address = shm_add_address,
-	.address_on = shm_address_on,
 	.join = shm_join,
 	.leave = shm_leave,
 	.receive_ttl = shm_receive_ttl,

@@ -164,7 +164,7 @@ static uint32_t sim_link_unread(struct link *base, const struct path *path, uint
 	return address ? address->owner->queued : 0;
 }
 
-static int sim_link_add_address(struct link *base, const union ibv_gid *gid)
+static int sim_link_add_address(struct link *base, const union ibv_gid *gid, unsigned int interface)
 {
 	struct sim_link *link = (struct sim_link *)base;
 	struct sim_address *address = sim_address_get(link->sim, gid);

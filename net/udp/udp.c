@@ -40,7 +40,7 @@ static void address_close(struct udp_link *link, struct udp_address *address)
 	free(address);
 }
 
-static int address_open(struct udp_link *link, const union ibv_gid *gid,
+static int address_open(struct udp_link *link, const union ibv_gid *gid, unsigned int interface,
 			struct udp_address **opened)
 {
 	struct udp_address *address = malloc(sizeof(*address));
@@ -48,10 +48,13 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid,
 
 	if (!address)
 		return ENOMEM;
-	*address = (struct udp_address){
-		.gid = *gid, .receive_fd = -1, .send_fd = -1, .segmentation = link->segmentation};
+	*address = (struct udp_address){.gid = *gid,
+					.netdev = interface,
+					.receive_fd = -1,
+					.send_fd = -1,
+					.segmentation = link->segmentation};
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
-		address->interface = gid_interface(gid);
+		address->interface = interface ?: gid_interface(gid);
 	error = udp_address_open_receiver(link, address);
 	if (!error && link->receives_ttl)
 		error = udp_address_receive_ttl(address);
@@ -75,16 +78,40 @@ static int watch_address(const struct udp_link *link, unsigned int index)
 		       : 0;
 }
 
-static int append_locked(struct udp_link *link, const union ibv_gid *gid)
+/*
+ * With link->lock: @address is on @interface, and may have been elsewhere, or have failed to
+ * follow. Unicasts of other than link-local addresses go by the routes.
+ */
+static void follow(struct udp_link *link, struct udp_address *address, unsigned int interface)
 {
+	const bool bound = address->interface && address->interface != interface;
+	const bool moved = address->netdev && address->netdev != interface;
+	int error = bound ? udp_address_rebind(address, interface) : 0;
+	char text[INET6_ADDRSTRLEN];
+
+	if (error)
+		log_info("%s can't be used on another interface: %s",
+			 gid_to_text(&address->gid, text), strerror(error));
+	if (bound || moved) {
+		udp_multicast_from(descriptor_number(&address->send_fd), &address->gid);
+		udp_multicast_extend(link, &address->gid);
+	}
+	address->netdev = interface;
+}
+
+static int append_locked(struct udp_link *link, const union ibv_gid *gid, unsigned int interface)
+{
+	struct udp_address *known = udp_address_find(link, gid);
 	unsigned int index = link->count;
 	int error;
 
-	if (udp_address_find(link, gid))
+	if (known && interface)
+		follow(link, known, interface);
+	if (known)
 		return 0;
 	if (index == GID_TABLE_LENGTH)
 		return ENOSPC;
-	error = address_open(link, gid, &link->addresses[index]);
+	error = address_open(link, gid, interface, &link->addresses[index]);
 	if (error)
 		return error;
 
@@ -106,54 +133,19 @@ static int append_locked(struct udp_link *link, const union ibv_gid *gid)
 	return 0;
 }
 
-static int udp_add_address(struct link *base, const union ibv_gid *gid)
+static int udp_add_address(struct link *base, const union ibv_gid *gid, unsigned int interface)
 {
 	struct udp_link *link = (struct udp_link *)base;
 	char text[INET6_ADDRSTRLEN];
 	int error;
 
 	pthread_mutex_lock(&link->lock);
-	error = append_locked(link, gid);
+	error = append_locked(link, gid, interface);
 	pthread_mutex_unlock(&link->lock);
 	if (error)
 		log_debug("can't receive on [%s]:%d: %s", gid_to_text(gid, text), ROCE_V2_UDP_PORT,
 			  strerror(error));
 	return error;
-}
-
-/* With link->lock. Unicasts of other than link-local addresses go by the routes. */
-static void follow(struct udp_link *link, struct udp_address *address, unsigned int interface)
-{
-	const bool bound = address->interface && address->interface != interface;
-	int error = bound ? udp_address_rebind(address, interface) : 0;
-	char text[INET6_ADDRSTRLEN];
-
-	if (error)
-		log_info("%s can't be used on another interface: %s",
-			 gid_to_text(&address->gid, text), strerror(error));
-	udp_multicast_from(descriptor_number(&address->send_fd), &address->gid);
-	udp_multicast_extend(link, &address->gid);
-}
-
-/* A link-local one was opened on the first interface that has it. */
-static bool is_elsewhere(const struct udp_address *address, unsigned int interface)
-{
-	return (address->netdev && address->netdev != interface) ||
-	       (address->interface && address->interface != interface);
-}
-
-static void udp_address_on(struct link *base, const union ibv_gid *gid, unsigned int interface)
-{
-	struct udp_link *link = (struct udp_link *)base;
-	struct udp_address *address;
-
-	pthread_mutex_lock(&link->lock);
-	address = interface ? udp_address_find(link, gid) : NULL;
-	if (address && is_elsewhere(address, interface))
-		follow(link, address, interface);
-	if (address)
-		address->netdev = interface;
-	pthread_mutex_unlock(&link->lock);
 }
 
 /* --- The link ---------------------------------------------------------------------- */
@@ -375,7 +367,6 @@ static const struct link_ops udp_ops = {
 	.describe_peer = udp_describe_peer,
 	.sndbuf_space = udp_sndbuf_space,
 	.add_address = udp_add_address,
-	.address_on = udp_address_on,
 	.join = udp_join,
 	.leave = udp_leave,
 	.receive_ttl = udp_receive_ttl,

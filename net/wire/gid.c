@@ -550,7 +550,7 @@ int gid_table_add(struct gid_table *table, const union ibv_gid *gid, gid_usable 
 		return 0;
 	error = entry_find_local(&entry, gid, NULL);
 	if (!error)
-		error = usable(context, gid);
+		error = usable(context, &entry);
 	return error ?: append_entry(table, &entry);
 }
 
@@ -617,7 +617,7 @@ int gid_table_refresh(struct gid_table *table, const char *node, gid_usable *usa
 		/* Without a free descriptor nothing is known of an interface. */
 		if (index >= 0)
 			changed |= entry.ifindex && update_entry(table, index, &entry);
-		else if (usable(context, &entry.gid) == 0)
+		else if (usable(context, &entry) == 0)
 			changed |= append_entry(table, &entry) == 0;
 	}
 	gid_table_destroy(&now);

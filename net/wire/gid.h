@@ -56,7 +56,7 @@ int gid_table_find(struct gid_table *table, const union ibv_gid *gid);
 bool gid_table_is_on(struct gid_table *table, unsigned int ifindex);
 
 /* Whether an address that was found can be had: 0 or an errno. */
-typedef int gid_usable(void *context, const union ibv_gid *gid);
+typedef int gid_usable(void *context, const struct gid_entry *entry);
 
 /*
  * Append a local address (rdma_bind_addr() to one the table lacks). Returns 0, also when the table

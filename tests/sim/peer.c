@@ -47,7 +47,7 @@ void peer_create_srq(struct peer *peer, enum ibv_qp_type type, const struct conn
 	peer->mr = world_mr(peer->node, peer->memory, PEER_MEMORY, world_connection.access);
 	peer->link = sim_link_create(peer->world.sim);
 	gid_from_ipv4(&gid, &address);
-	ck_assert_int_eq(peer->link->ops->add_address(peer->link, &gid), 0);
+	ck_assert_int_eq(peer->link->ops->add_address(peer->link, &gid, 0), 0);
 	peer->path = (struct path){
 		.source = gid, .destination = peer->node->gids.entries[0].gid, .hop_limit = 64};
 	peer_connect(peer, c);

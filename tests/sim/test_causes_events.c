@@ -67,9 +67,9 @@ static void arm(void)
 	attr.alt_ah_attr = (struct ibv_ah_attr){.is_global = 1, .port_num = 1};
 	attr.alt_ah_attr.grh.dgid = gid;
 	attr.alt_ah_attr.grh.sgid_index = ALTERNATE;
-	ck_assert_int_eq(peer.link->ops->add_address(peer.link, &gid), 0);
+	ck_assert_int_eq(peer.link->ops->add_address(peer.link, &gid, 0), 0);
 	gid_from_text(&gid, "10.2.255.1");
-	ck_assert_int_eq(peer.link->ops->add_address(peer.link, &gid), 0);
+	ck_assert_int_eq(peer.link->ops->add_address(peer.link, &gid, 0), 0);
 	ck_assert_int_eq(qp_modify(peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE,
 				   world_now(&peer.world)),
 			 0);

@@ -109,7 +109,7 @@ START_TEST(laps_of_others_are_dropped)
 	cm_peer_active(&t, CM_STATE_ESTABLISHED);
 	lap = lap_message();
 	gid_from_text(&t.peer.path.source, "10.0.255.2");
-	ck_assert_int_eq(t.peer.link->ops->add_address(t.peer.link, &t.peer.path.source), 0);
+	ck_assert_int_eq(t.peer.link->ops->add_address(t.peer.link, &t.peer.path.source, 0), 0);
 	cm_peer_say(&t, &lap);
 	cm_peer_hear_nothing(&t, 10 * MS);
 	t.peer.path = path;

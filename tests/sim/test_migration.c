@@ -71,8 +71,8 @@ static void paths_create(struct paths *p, enum ibv_qp_type type)
 	p->alternate.destination = p->peer.node->gids.entries[ALTERNATE].gid;
 	gid_from_text(&p->alternate.source, "10.1.255.1");
 	gid_from_text(&p->foreign.source, "10.2.255.1");
-	ck_assert_int_eq(link->ops->add_address(link, &p->alternate.source), 0);
-	ck_assert_int_eq(link->ops->add_address(link, &p->foreign.source), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &p->alternate.source, 0), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &p->foreign.source, 0), 0);
 	gid_from_text(&gid, "10.1.255.1");
 	ck_assert(gid_equal(&gid, &p->alternate.source));
 }

@@ -52,7 +52,7 @@ static void add_address(struct node *node, struct gid_table *gids, unsigned int 
 
 	gid_from_ipv4(&entry->gid, &address);
 	entry->mtu = 65536;
-	ck_assert_int_eq(node->link->ops->add_address(node->link, &entry->gid), 0);
+	ck_assert_int_eq(node->link->ops->add_address(node->link, &entry->gid, 0), 0);
 }
 
 void world_add_address(struct node *node, unsigned int subnet)

@@ -104,7 +104,7 @@ void node_create_over(struct node *node, struct progress *progress, unsigned int
 	if (faults)
 		must(fault_link_create(inner, faults, &node->link, NULL) == 0);
 	node->link = wire_order(node->link);
-	must(node->link->ops->add_address(node->link, &node->gids.entries[0].gid) == 0);
+	must(node->link->ops->add_address(node->link, &node->gids.entries[0].gid, 0) == 0);
 	cm_queue_init(&node->cm_queue, on_connection, node);
 	options.cm_sink = cm_queue_sink(&node->cm_queue);
 	options.link = node->link;

@@ -99,9 +99,9 @@ static uint32_t order_sndbuf_space(struct link *link, const union ibv_gid *sourc
 	return inner(link)->ops->sndbuf_space(inner(link), source);
 }
 
-static int order_add_address(struct link *link, const union ibv_gid *gid)
+static int order_add_address(struct link *link, const union ibv_gid *gid, unsigned int interface)
 {
-	return inner(link)->ops->add_address(inner(link), gid);
+	return inner(link)->ops->add_address(inner(link), gid, interface);
 }
 
 static int order_join(struct link *link, const union ibv_gid *group, const union ibv_gid *source)

@@ -57,7 +57,7 @@ struct node node_open(const char *address)
 	struct lease lease;
 
 	ck_assert_int_eq(udp_link_create(&options, &node.link), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	ck_assert_int_eq(node_share(&node)->ops->lease_qpns(node_share(&node), &lease), 0);
 	ck_assert_uint_eq(lease.count, SLOT_QPNS);
 	node.qpn = lease.start;

@@ -26,7 +26,7 @@ struct node node_open(const char *address, bool shared_memory, bool icrc)
 	udp->ops->receive_ttl(udp);
 	if (shared_memory)
 		ck_assert_int_eq(shm_link_create(udp, &options, &node.link), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	ck_assert_int_eq(node.link->share->ops->lease_qpns(node.link->share, &node.lease), 0);
 	return node;
 }

@@ -35,7 +35,7 @@ static struct link *node(uint8_t host, const char *faults)
 	ck_assert_ptr_nonnull(link);
 	if (faults)
 		ck_assert_int_eq(fault_link_create(link, faults, &link, NULL), 0);
-	ck_assert_int_eq(link->ops->add_address(link, &g), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &g, 0), 0);
 	return link;
 }
 

@@ -46,7 +46,7 @@ static struct node node_open(const char *address, const char *faults)
 	ck_assert_int_eq(capture_open_faults(node.capture), 0);
 	ck_assert_int_eq(udp_link_create(&options, &udp), 0);
 	ck_assert_int_eq(fault_link_create(udp, faults, &node.link, NULL), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	return node;
 }
 

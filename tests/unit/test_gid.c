@@ -51,17 +51,17 @@ START_TEST(multicast)
 }
 END_TEST
 
-static int taken(void *context, const union ibv_gid *gid)
+static int taken(void *context, const struct gid_entry *entry)
 {
 	(void)context;
-	(void)gid;
+	(void)entry;
 	return 0;
 }
 
-static int refused(void *context, const union ibv_gid *gid)
+static int refused(void *context, const struct gid_entry *entry)
 {
 	(void)context;
-	(void)gid;
+	(void)entry;
 	return EPERM;
 }
 

@@ -37,7 +37,7 @@ static struct node node_open(const char *address, bool segmentation)
 	struct node node = {.gid = gid_of(address)};
 
 	ck_assert_int_eq(udp_link_create(&options, &node.link), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	return node;
 }
 

@@ -51,7 +51,7 @@ static void begin(int index)
 
 static void add_second(void)
 {
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &sources[1]), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &sources[1], 0), 0);
 }
 
 static void end(void)

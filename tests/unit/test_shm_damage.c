@@ -425,9 +425,9 @@ START_TEST(does_without_a_control_socket)
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	two = (struct rlimit){next + 2, limit.rlim_max}; /* a socket and the roster */
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &two), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), EMFILE);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), EMFILE);
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	ck_assert_int_eq(node.link->share->ops->lease_qpns(node.link->share, &node.lease), 0);
 	ck_assert_uint_eq(count_files(), 2);
 	ck_assert_uint_eq(send_one(&b, &node, 1), 0);

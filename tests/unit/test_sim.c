@@ -30,7 +30,7 @@ static struct link *node(unsigned int host)
 	union ibv_gid g = gid(host);
 
 	ck_assert_ptr_nonnull(link);
-	ck_assert_int_eq(link->ops->add_address(link, &g), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &g, 0), 0);
 	return link;
 }
 
@@ -194,9 +194,9 @@ START_TEST(addresses)
 	struct link_frame frame;
 
 	network(&(struct sim_options){.latency = LATENCY});
-	ck_assert_int_eq(b->ops->add_address(b, &first), EADDRINUSE);
-	ck_assert_int_eq(a->ops->add_address(a, &first), 0);
-	ck_assert_int_eq(b->ops->add_address(b, &more), 0);
+	ck_assert_int_eq(b->ops->add_address(b, &first, 0), EADDRINUSE);
+	ck_assert_int_eq(a->ops->add_address(a, &first, 0), 0);
+	ck_assert_int_eq(b->ops->add_address(b, &more, 0), 0);
 	send_number(a, &to_more, 5);
 	send_number(a, &to_nobody, 6);
 	run_dry();

@@ -226,7 +226,7 @@ START_TEST(several_addresses)
 	unsigned int seen_one = 0, seen_two = 0, got;
 	struct link_frame frames[2];
 
-	ck_assert_int_eq(to.link->ops->add_address(to.link, &third.gid), 0);
+	ck_assert_int_eq(to.link->ops->add_address(to.link, &third.gid, 0), 0);
 	for (unsigned int i = 0; i < count; i++) {
 		add_packet(one, 100);
 		add_packet(two, 100);
@@ -447,14 +447,14 @@ START_TEST(addresses)
 
 	ck_assert_int_eq(bind(squatter, (struct sockaddr *)&address, length), 0);
 
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &taken), EADDRINUSE);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &foreign), EADDRNOTAVAIL);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &taken, 0), EADDRINUSE);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &foreign, 0), EADDRNOTAVAIL);
 	ck_assert_uint_eq(node.link->ops->descriptors(node.link, fds, 0), 0);
 	ck_assert_uint_eq(node.link->ops->descriptors(node.link, fds, 1), 1);
 	close(squatter);
 	/* Failures left nothing behind, and a closed link gives its address back. */
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &taken), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &taken, 0), 0);
 	ck_assert(node.link->ops->deadline(node.link) == TIME_NEVER);
 	node_close(&node);
 }
@@ -488,7 +488,7 @@ START_TEST(descriptors_become_readable)
 		expect(&to, traffic, 0, 1, 64);
 		ck_assert(!readable(&to));
 		if (i == 0)
-			ck_assert_int_eq(to.link->ops->add_address(to.link, &third), 0);
+			ck_assert_int_eq(to.link->ops->add_address(to.link, &third, 0), 0);
 	}
 	node_close(&from);
 	node_close(&to);
@@ -525,9 +525,9 @@ START_TEST(hop_limits_when_asked_for)
 	struct traffic *traffic[2];
 
 	ck_assert_int_eq(udp_link_create(&options, &to.link), 0);
-	ck_assert_int_eq(to.link->ops->add_address(to.link, &to.gid), 0);
+	ck_assert_int_eq(to.link->ops->add_address(to.link, &to.gid, 0), 0);
 	to.link->ops->receive_ttl(to.link);
-	ck_assert_int_eq(to.link->ops->add_address(to.link, &later.gid), 0);
+	ck_assert_int_eq(to.link->ops->add_address(to.link, &later.gid, 0), 0);
 	traffic[0] = traffic_new(&from, &to);
 	traffic[1] = traffic_new(&from, &later);
 	for (int i = 0; i < 2; i++) {

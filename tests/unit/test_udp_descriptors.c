@@ -59,7 +59,7 @@ static void open_all(void)
 	union ibv_gid second = gid_of(ADDRESS_C);
 
 	from = node_open(ADDRESS_A, &options);
-	ck_assert_int_eq(from.link->ops->add_address(from.link, &second), 0);
+	ck_assert_int_eq(from.link->ops->add_address(from.link, &second, 0), 0);
 	ck_assert_int_eq(join(GROUP), 0);
 	traffic = traffic_new(&from, &to);
 	traffic->path.traffic_class = UDP_TRAFFIC_CLASS;
@@ -123,7 +123,7 @@ START_TEST(an_address_that_is_taken)
 
 	from = node_open(ADDRESS_A, &options);
 	before = open_descriptors();
-	ck_assert_int_eq(from.link->ops->add_address(from.link, &taken), EADDRINUSE);
+	ck_assert_int_eq(from.link->ops->add_address(from.link, &taken, 0), EADDRINUSE);
 	ck_assert_uint_eq(open_descriptors(), before);
 	node_close(&from);
 	close(squatter);

@@ -30,7 +30,7 @@ static struct link *open_link(const char *address, struct lease *lease)
 	struct link *link;
 
 	ck_assert_int_eq(udp_link_create(&options, &link), 0);
-	ck_assert_int_eq(link->ops->add_address(link, &gid), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &gid, 0), 0);
 	ck_assert_int_eq(link->share->ops->lease_qpns(link->share, lease), 0);
 	return link;
 }

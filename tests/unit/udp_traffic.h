@@ -50,7 +50,7 @@ static inline struct node node_open(const char *address, const struct udp_option
 
 	ck_assert_int_eq(udp_link_create(options, &node.link), 0);
 	node.link->ops->receive_ttl(node.link);
-	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid), 0);
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	return node;
 }
 
