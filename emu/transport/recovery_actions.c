@@ -272,7 +272,7 @@ bool recovery_retry_lost(struct qp *qp, uint64_t now)
 	return true;
 }
 
-static void want_repetition(struct qp *qp)
+static void want_retransmission(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
 
@@ -305,7 +305,7 @@ bool recovery_retransmit_lost(struct qp *qp, uint64_t now)
 		return false;
 	end_probe(qp);
 	recovery->retransmit_unasked = false;
-	want_repetition(qp);
+	want_retransmission(qp);
 	return true;
 }
 
@@ -329,7 +329,7 @@ bool recovery_retransmit_next(struct qp *qp, uint64_t now)
 
 	lost_one(qp, now);
 	recovery->retransmit_unasked = false;
-	want_repetition(qp);
+	want_retransmission(qp);
 	recovery->retransmit_run++;
 	recovery->nak_follows = true;
 	return true;
@@ -338,7 +338,7 @@ bool recovery_retransmit_next(struct qp *qp, uint64_t now)
 /* The same, but the packet may be late rather than lost: the window stays as it is. */
 bool recovery_retransmit_doubtful(struct qp *qp, uint64_t now)
 {
-	want_repetition(qp);
+	want_retransmission(qp);
 	qp->recovery.nak_follows = true;
 	return true;
 }
@@ -467,7 +467,7 @@ bool recovery_retransmit_early(struct qp *qp, uint64_t now)
 		recovery->retransmit_run = 0;
 	recovery->retransmit_run++;
 	end_probe(qp);
-	want_repetition(qp);
+	want_retransmission(qp);
 	recovery->retransmit_unasked = recovery->nak_follows = true;
 	recovery->resume_psn = qp->requester.psn;
 	probe(qp, false, timeout_at, now);

@@ -91,13 +91,18 @@ int rsocket_enter(struct rsocket *rs)
 	return reserved ? 0 : ENOMEM;
 }
 
+/* With table.lock. */
+static struct rsocket *entry_at(int fd)
+{
+	return fd >= 0 && fd < table.size ? table.entries[fd] : NULL;
+}
+
 static struct rsocket *find_rsocket(int fd, bool take)
 {
-	struct rsocket *rs = NULL;
+	struct rsocket *rs;
 
 	pthread_mutex_lock(&table.lock);
-	if (fd >= 0 && fd < table.size)
-		rs = table.entries[fd];
+	rs = entry_at(fd);
 	if (rs && rs->inherited && !take)
 		rs = NULL;
 	if (rs)
@@ -125,12 +130,11 @@ struct rsocket *rsocket_take(int fd)
 /* The application may have closed it by its number, which is another file's then. */
 bool rsocket_is_inherited(int fd)
 {
-	const struct rsocket *rs = NULL;
+	const struct rsocket *rs;
 	bool is_so;
 
 	pthread_mutex_lock(&table.lock);
-	if (fd >= 0 && fd < table.size)
-		rs = table.entries[fd];
+	rs = entry_at(fd);
 	is_so = rs && rs->inherited && descriptor_is(fd, &rs->identity);
 	pthread_mutex_unlock(&table.lock);
 	return is_so;
