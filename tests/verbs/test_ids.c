@@ -409,7 +409,11 @@ START_TEST(addresses_that_cannot_be_resolved)
 				   1000),
 		 EADDRNOTAVAIL);
 	ck_fails(rdma_resolve_addr(id, NULL, socket_address("fe80::1", PORT), 1000), EINVAL);
-	resolve(id, PORT); /* and all is still possible */
+	ck_fails(rdma_resolve_addr(id, socket_address("fe80::1", 0), socket_address("::1", PORT),
+				   1000),
+		 EINVAL);
+	ck_assert_int_eq(rdma_get_dst_port(id), 0); /* nothing stays of it */
+	resolve(id, PORT);			    /* and all is still possible */
 	destroy(id);
 }
 END_TEST
@@ -727,6 +731,35 @@ START_TEST(shared_between_processes)
 }
 END_TEST
 
+/* The same for resolving from there. */
+static int resolve_here(void)
+{
+	struct rdma_cm_id *id = open_id(open_channel(), RDMA_PS_TCP);
+	struct sockaddr *source = socket_address(NULL, PORT);
+
+	return rdma_resolve_addr(id, source, socket_address(NULL, 1), 1000) ? errno : 0;
+}
+
+/* A source's port that is named, too, is one of the node's. */
+START_TEST(source_ports_are_the_nodes)
+{
+	struct rdma_cm_id *id = new_id();
+	pid_t pid;
+
+	ck_assert_int_eq(
+		rdma_resolve_addr(id, socket_address(NULL, PORT), socket_address(NULL, 1), 1000),
+		0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(bind_elsewhere(false), EADDRINUSE);
+	pid = fork();
+	if (pid == 0)
+		_exit(resolve_here());
+	ck_assert_int_eq(exit_status(pid), EADDRINUSE);
+	destroy(id);
+	ck_assert_int_eq(bind_elsewhere(false), 0);
+}
+END_TEST
+
 /* Also of a process that exits with its ids, and has left the address before it ends. */
 START_TEST(ports_of_ended_processes_are_free)
 {
@@ -788,6 +821,7 @@ int main(void)
 		tcase_add_test(tests, forks_of_synchronous_ids);
 		tcase_add_test(tests, refused_to_listen);
 		tcase_add_test(tests, shared_between_processes);
+		tcase_add_test(tests, source_ports_are_the_nodes);
 		tcase_add_test(tests, ports_of_ended_processes_are_free);
 	}
 	suite_add_tcase(suite, tests);

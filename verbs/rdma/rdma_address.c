@@ -177,13 +177,12 @@ static int bind_and_claim(struct rdma_id *id, const struct sockaddr *address, bo
 	return error;
 }
 
-int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
+/* Port 0 is any that is free, in this process and in the others. Returns 0 or an errno. */
+static int bind_claimed(struct rdma_id *id, const struct sockaddr *address)
 {
-	struct rdma_id *id = to_rdma_id(ibv);
 	int error, tries = 0;
 	bool claimed;
 
-	/* Port 0 is any that is free, in this process and in the others. */
 	do {
 		error = bind_and_claim(id, address, &claimed);
 		if (!error)
@@ -192,7 +191,14 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 		 ++tries < PORT_TRIES);
 	if (claimed && rdma_is_taken(error) && !tries)
 		rdma_tell_claimant(id, address);
-	return rdma_fail(tries ? EADDRNOTAVAIL : rdma_claim_error(error));
+	return tries ? EADDRNOTAVAIL : rdma_claim_error(error);
+}
+
+int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
+{
+	int error = bind_claimed(to_rdma_id(ibv), address);
+
+	return error ? rdma_fail(error) : 0;
 }
 
 /* --- the way to a destination -------------------------------------------------------- */
@@ -445,39 +451,55 @@ static int check_source_family(const struct sockaddr *source)
 		      "rdma_resolve_addr(): the source's family is %d", source->sa_family);
 }
 
+/* 0 or EINVAL. */
+static int check_ends(const struct sockaddr *source, const struct sockaddr *destination)
+{
+	int error = check_address(destination);
+
+	return error ? error : check_source_family(source);
+}
+
+/* A port that the caller names is claimed, as by rdma_bind_addr(). Returns 0 or an errno. */
+static int bind_named_port(struct rdma_id *id, const struct sockaddr *source)
+{
+	if (id->state != RDMA_STATE_IDLE || !source || rdma_sockaddr_port(source) == 0)
+		return 0;
+	return bind_claimed(id, source);
+}
+
 /* Up to where errors are the call's own. With rdma.lock held. */
 static int begin_resolving(struct rdma_id *id, const struct sockaddr *source,
 			   const struct sockaddr *destination)
 {
 	struct rdma_addr *addr = &id->ibv.route.addr;
-	size_t length = rdma_sockaddr_length(destination);
-	struct sockaddr_storage none = {};
+	struct sockaddr_storage none = {.ss_family = destination->sa_family};
 	int error;
 
-	error = check_address(destination);
-	if (!error)
-		error = check_source_family(source);
-	if (error)
-		return error;
 	if (id->state != RDMA_STATE_IDLE && id->state != RDMA_STATE_ADDRESS_BOUND)
 		return rdma_refuse_state(id, "rdma_resolve_addr()", "not bound, or bound");
 	if (id->state == RDMA_STATE_ADDRESS_BOUND)
 		return check_families(addr, destination);
 	/* Known before the port is chosen: two connections may share one. */
-	memcpy(&addr->dst_storage, destination, length);
-	none.ss_family = destination->sa_family;
+	memcpy(&addr->dst_storage, destination, rdma_sockaddr_length(destination));
 	error = bind_source(id, source ? source : (struct sockaddr *)&none);
-	return error ? error : check_families(addr, destination);
+	if (!error)
+		return check_families(addr, destination);
+	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
+	return error;
 }
 
 int urxe_rdma_resolve_addr(struct rdma_cm_id *ibv, struct sockaddr *source,
 			   struct sockaddr *destination, int timeout_ms)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
+	int error = check_ends(source, destination), found;
 	struct context *context;
 	bool synchronous;
-	int error, found;
 
+	if (!error)
+		error = bind_named_port(id, source);
+	if (error)
+		return rdma_fail(error);
 	rdma_enter();
 	synchronous = id->synchronous;
 	error = begin_resolving(id, source, destination);
