@@ -26,10 +26,12 @@ struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 
 int urxe_destroy_ah(struct ibv_ah *ah)
 {
+	struct ibv_pd *pd = ah->pd;
+
 	if (!HANDLE_IS_GOOD((struct ah *)ah))
 		return REFUSE_HANDLE(ENOENT, "ibv_destroy_ah()", (struct ah *)ah);
-	domain_put(ah->pd);
 	ah_destroy((struct ah *)ah);
+	domain_put(pd);
 	return 0;
 }
 

@@ -249,9 +249,11 @@ int urxe_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *bind)
 
 int urxe_dealloc_mw(struct ibv_mw *mw)
 {
+	struct ibv_pd *pd = mw->pd;
+
 	if (!HANDLE_IS_GOOD((struct mw *)mw))
 		return set_errno(REFUSE_WINDOW(ENOENT, "ibv_dealloc_mw()", mw));
-	domain_put(mw->pd);
 	mw_dealloc((struct mw *)mw);
+	domain_put(pd);
 	return 0;
 }

@@ -18,7 +18,7 @@ struct parent_domain {
 	struct hca *hca; /* NULL; never in a struct pd */
 	struct pd *pd;
 	struct ibv_td *td;
-	/* What was created in it, for which an import is kept, and itself until it has ended. */
+	/* What was created in it, and itself until it has ended: it and its context are kept. */
 	_Atomic uint32_t references;
 };
 
@@ -79,9 +79,12 @@ void domain_get(struct ibv_pd *pd)
 void domain_put(struct ibv_pd *pd)
 {
 	struct parent_domain *parent = to_parent(pd);
+	struct ibv_context *context = pd->context;
 
-	if (parent && --parent->references == 0)
-		quarantine_free(parent, sizeof(*parent));
+	if (!parent || --parent->references)
+		return;
+	quarantine_free(parent, sizeof(*parent));
+	context_put(context);
 }
 
 struct ibv_pd *urxe_alloc_pd(struct ibv_context *context)
@@ -116,11 +119,13 @@ static int dealloc_parent_domain(struct parent_domain *parent)
 static void end_name(struct ibv_pd *name)
 {
 	struct ibv_context *context = name->context;
-	struct pd *pd = to_pd(name);
+	bool imported = to_parent(name);
 
-	domain_put(name);
-	pd_put(pd);
-	context_put(context);
+	pd_put(to_pd(name));
+	if (imported)
+		domain_put(name);
+	else
+		context_put(context);
 }
 
 int urxe_dealloc_pd(struct ibv_pd *pd)
@@ -220,6 +225,7 @@ struct ibv_pd *urxe_alloc_parent_domain(struct ibv_context *context,
 	parent->ibv.handle = parent->handle = PARENT_DOMAIN;
 	parent->pd = to_pd(attr->pd);
 	parent->references = 1;
+	context_get(context);
 	users_add(&parent->pd->users, USER_PARENT_DOMAIN, 1);
 	parent->td = attr->td;
 	if (parent->td)

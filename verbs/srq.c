@@ -117,6 +117,7 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 {
 	struct srq *srq = to_srq(ibv);
 	struct srq_extra *extra = srq->verbs;
+	struct ibv_pd *pd = ibv->pd;
 	int error;
 
 	if (!HANDLE_IS_GOOD(srq))
@@ -129,8 +130,8 @@ int urxe_destroy_srq(struct ibv_srq *ibv)
 		    &ibv->events_completed);
 	pthread_cond_destroy(&ibv->cond);
 	pthread_mutex_destroy(&ibv->mutex);
-	domain_put(ibv->pd);
 	srq_destroy(srq);
+	domain_put(pd);
 	free(extra);
 	return 0;
 }

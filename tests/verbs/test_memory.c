@@ -17,6 +17,7 @@
 
 #include "net/newer_verbs.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fails.h"
 #include "tests/verbs/fixture.h"
@@ -717,6 +718,39 @@ START_TEST(imports_are_names)
 }
 END_TEST
 
+/* What is left of a context's objects when it is closed can be destroyed: they keep it. */
+START_TEST(names_keep_their_context)
+{
+	struct ibv_parent_domain_init_attr attr = {};
+	struct ibv_pd *parent, *import;
+	struct ibv_context *context;
+	struct ibv_mr *in_parent, *in_import;
+	static struct said said;
+
+	setenv("URXE_EXPLAIN", "1", 1);
+	setenv("URXE_LOG", "info", 1);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	context = import_context();
+	attr.pd = pair.pd;
+	parent = ibv_alloc_parent_domain(context, &attr);
+	import = ibv_import_pd(context, pair.pd->handle);
+	ck_assert(parent && import);
+	in_parent = ibv_reg_mr(parent, pair.buffer, 8, ACCESS);
+	in_import = ibv_reg_mr(import, pair.buffer, 8, ACCESS);
+	ck_assert(in_parent && in_import);
+	ibv_unimport_pd(import);
+	said_begin(&said);
+	ck_assert_int_eq(ibv_close_device(context), 0);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_CONTEXT_BUSY), 1);
+	ck_assert_ptr_nonnull(strstr(said.text, "2 objects of urxe0"));
+	ck_assert_int_eq(ibv_dereg_mr(in_import), 0);
+	ck_assert_int_eq(ibv_dereg_mr(in_parent), 0);
+	ck_assert_int_eq(ibv_dealloc_pd(parent), 0);
+	pair_close(&pair);
+}
+END_TEST
+
 /* Destroyed by one of its names, an object is no more; the others can only end. */
 START_TEST(destroyed_by_an_import)
 {
@@ -848,6 +882,7 @@ int main(void)
 	tcase_add_test(tcase, buffers);
 	tcase_add_test(tcase, buffers_are_of_a_domain_and_a_size);
 	tcase_add_test(tcase, imports_are_names);
+	tcase_add_test(tcase, names_keep_their_context);
 	tcase_add_test(tcase, destroyed_by_an_import);
 	tcase_add_test(tcase, import_outlives_its_domain);
 	tcase_add_test(tcase, imports_that_are_refused);
