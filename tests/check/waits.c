@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Threads that wait for completion events which don't come. */
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -140,9 +141,10 @@ static void *complete_late(void *unused)
 }
 
 /* It has the event of another thread's wait, and arms the queue when it is through. */
-static void *handle_for_long(void *unused)
+static void *handle_for_long(void *taken)
 {
 	wait_for_event();
+	must(sem_post(taken) == 0);
 	usleep(LONG_ENOUGH);
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
 	must(poll_all() == 1);
@@ -153,16 +155,18 @@ static void *handle_for_long(void *unused)
 static void wait_beside_taker(void)
 {
 	pthread_t thread;
+	sem_t taken;
 
 	open_in_error();
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
-	must(pthread_create(&thread, NULL, handle_for_long, NULL) == 0);
-	usleep(100000);
+	must(sem_init(&taken, 0, 0) == 0);
+	must(pthread_create(&thread, NULL, handle_for_long, &taken) == 0);
 	post_receive();
-	usleep(100000);
+	must(sem_wait(&taken) == 0);
 	wait_for_event();
 	must(pthread_join(thread, NULL) == 0);
 	must(poll_all() == 1);
+	must(sem_destroy(&taken) == 0);
 	rig_close(&rig);
 }
 
