@@ -77,17 +77,30 @@ static void find_resources(struct qp *qp, const struct packet *packet, struct fi
 		    "max_dest_rd_atomic is %u", capacity);
 }
 
+/* Whether that the payload has the wrong length is due to the path MTU. */
+static bool differs_from_mtu(const struct qp *qp, const struct packet *packet)
+{
+	switch (packet->op->payload) {
+	case PAYLOAD_FULL:
+		return packet->payload_length != qp->mtu;
+	case PAYLOAD_SOME:
+	case PAYLOAD_UPTO:
+		return packet->payload_length > qp->mtu;
+	default:
+		return false;
+	}
+}
+
 static void find_length(struct qp *qp, const struct packet *packet, struct finding *finding)
 {
 	const struct message *message = &qp->responder.message;
 	uint32_t length = packet->payload_length;
-	bool full = packet->op->payload == PAYLOAD_FULL || length > qp->mtu;
 	uint64_t named = packet->op->reth ? be32toh(packet_reth(packet)->length) : message->length;
 
 	if (!responder_payload_fits(qp, packet))
 		finding_set(finding,
-			    full && packet->op->payload != PAYLOAD_NONE ? CAUSE_PATH_MTU_DIFFERS
-									: CAUSE_PAYLOAD_LENGTH,
+			    differs_from_mtu(qp, packet) ? CAUSE_PATH_MTU_DIFFERS
+							 : CAUSE_PAYLOAD_LENGTH,
 			    "a payload of %u bytes and %u of padding; the path MTU here is %u",
 			    length, packet->pad, qp->mtu);
 	else if (named > WIRE_MESSAGE_MAX)

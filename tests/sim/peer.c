@@ -107,7 +107,7 @@ void peer_send(struct peer *peer, const struct peer_packet *p)
 {
 	const struct opcode *op = opcode_find(p->opcode);
 	struct peer_packet named = *p;
-	uint32_t pad = p->unpadded ? 0 : pad_length(p->length);
+	uint32_t pad = (p->unpadded ? 0 : pad_length(p->length)) + p->padding;
 	uint8_t data[2 * WIRE_PATH_MTU_MAX];
 	struct iovec iov = {.iov_base = data, .iov_len = p->length};
 	struct link_packet packet = {

@@ -51,6 +51,7 @@ struct peer_packet {
 	uint32_t length; /* of the payload: bytes 0, 1, 2, ... */
 	const void *payload;
 	bool unpadded;		 /* no pad, although the length asks for one */
+	uint8_t padding;	 /* more of it; 3 at the most in all */
 	uint8_t version;	 /* of the transport */
 	uint16_t pkey;		 /* 0: the default */
 	uint32_t qpn;		 /* 0: the QP's */

@@ -328,6 +328,18 @@ static void payload_length(void)
 	request_of(NULL, (struct peer_packet){RC(WIRE_READ_REQUEST), .length = 4, .dma_length = 4});
 }
 
+static void first_with_padding(void)
+{
+	request_of(NULL, (struct peer_packet){RC(WIRE_WRITE_FIRST), .length = PEER_MTU,
+					      .padding = 1, .dma_length = 2 * PEER_MTU});
+}
+
+static void long_atomic_write(void)
+{
+	request_of(NULL, (struct peer_packet){RC(WIRE_ATOMIC_WRITE), .length = PEER_MTU + 8,
+					      .dma_length = 8});
+}
+
 static void request_too_long(void)
 {
 	request_of(NULL, (struct peer_packet){RC(WIRE_READ_REQUEST), .dma_length = 0x80000001});
@@ -513,6 +525,8 @@ static const struct cause_row rows[] = {
 	ROW(TOO_MANY_RD_ATOMIC, too_many_rd_atomic, "max_dest_rd_atomic is 1"),
 	ROW(PATH_MTU_DIFFERS, path_mtu_differs, "a payload of 512 bytes and 0 of padding; the path MTU here is 1024"),
 	ROW(PAYLOAD_LENGTH, payload_length, "a payload of 4 bytes"),
+	ROW(PAYLOAD_LENGTH, first_with_padding, "a payload of 1024 bytes and 1 of padding; the path MTU here is 1024"),
+	ROW(PAYLOAD_LENGTH, long_atomic_write, "a payload of 1032 bytes and 0 of padding"),
 	ROW(REQUEST_TOO_LONG, request_too_long, "2147483649 bytes"),
 	ROW(LENGTH_DIFFERS, length_differs, "its RETH says 8 bytes, and there are 4 with this packet"),
 	ROW(ATOMIC_UNALIGNED, atomic_unaligned, "is 4 bytes beyond one", INVALID),

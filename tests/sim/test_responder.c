@@ -64,6 +64,8 @@ static const struct row rows[] = {
 	{"long SEND_LAST", {SEND_FIRST, {OP(WIRE_SEND_LAST), .length = PEER_MTU + 1}}, 2, 0x61, IBV_WC_REM_INV_REQ_ERR, NO_EVENT},
 	{"long SEND_ONLY", {{OP(WIRE_SEND_ONLY), .length = PEER_MTU + 1}}, 1, 0x61, IBV_WC_REM_INV_REQ_ERR, NO_EVENT},
 	{"SEND_ONLY without its pad", {{OP(WIRE_SEND_ONLY), .length = 5, .unpadded = true}}, 1, 0x61, IBV_WC_REM_INV_REQ_ERR, NO_EVENT},
+	{"SEND_ONLY with less than its pad", {{OP(WIRE_SEND_ONLY), .length = 5, .unpadded = true, .padding = 2}}, 1, 0x61, IBV_WC_REM_INV_REQ_ERR, NO_EVENT},
+	{"SEND_FIRST with padding", {{OP(WIRE_SEND_FIRST), .length = PEER_MTU, .padding = 1}}, 1, 0x61, IBV_WC_REM_INV_REQ_ERR, NO_EVENT},
 	{"short WRITE_FIRST", {{OP(WIRE_WRITE_FIRST), .length = 512, .dma_length = 2048}}, 1, 0x61, 0, REQ_ERR},
 	{"READ with payload", {{OP(WIRE_READ_REQUEST), .length = 4, .dma_length = 4}}, 1, 0x61, 0, REQ_ERR},
 	{"FETCH_ADD with payload", {{OP(WIRE_FETCH_ADD), .length = 4}}, 1, 0x61, 0, REQ_ERR},
