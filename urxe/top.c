@@ -300,6 +300,21 @@ static void handle(int number, void (*handler)(int))
 	sigaction(number, &action, NULL);
 }
 
+/* As poll(2), for so many ns; a signal that came just before ends it, too. */
+static int wait_or_end(struct pollfd *descriptors, nfds_t count, uint64_t ns)
+{
+	const struct timespec time = clock_timespec(ns);
+	sigset_t all, before;
+	int ready = -1;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	if (!ended)
+		ready = ppoll(descriptors, count, &time, &before);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return ready;
+}
+
 /* Another screen, keys without RETURN, and no cursor: until leave(). */
 static void enter_terminal(void)
 {
@@ -351,7 +366,7 @@ static bool wait_for_key(uint64_t until, int *key)
 	char byte;
 
 	*key = 0;
-	if (now >= until || poll(&keys, 1, (until - now) / NS_PER_MS + 1) == 0)
+	if (now >= until || wait_or_end(&keys, 1, until - now) == 0)
 		return true;
 	if (keys.revents & POLLIN && read(STDIN_FILENO, &byte, 1) == 1)
 		*key = byte;
@@ -401,13 +416,6 @@ static void show_on_terminal(const struct request *request)
 	observed_free(now.processes);
 }
 
-static void sleep_for(double seconds)
-{
-	struct timespec rest = {.tv_sec = seconds, .tv_nsec = (seconds - (time_t)seconds) * 1e9};
-
-	nanosleep(&rest, NULL);
-}
-
 static void show_as_list(const struct request *request)
 {
 	const struct screen screen = {.end_of_line = "\n"};
@@ -416,7 +424,7 @@ static void show_as_list(const struct request *request)
 
 	for (unsigned long shown = 0; !ended && (!request->count || shown < request->count);
 	     shown++) {
-		sleep_for(request->interval);
+		wait_or_end(NULL, 0, request->interval * 1e9);
 		if (ended)
 			break;
 		replace(&before, &now, request);
@@ -495,6 +503,7 @@ int command_top(int argc, char **argv)
 	if (argp_parse(&argp, argc, argv, 0, NULL, &request))
 		return EXIT_REFUSED;
 	handle(SIGINT, end);
+	handle(SIGQUIT, end);
 	handle(SIGTERM, end);
 	handle(SIGHUP, end);
 	if (!request.json && isatty(STDOUT_FILENO) && tcgetattr(STDIN_FILENO, &usual) == 0)

@@ -3,14 +3,17 @@
 """urxe ps, top, stat and ctl: stock tools on two nodes, and what is seen of them."""
 
 import contextlib
+import fcntl
 import json
 import os
 import pathlib
+import pty
 import re
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
 
@@ -191,6 +194,23 @@ class Programs(unittest.TestCase):
         text = urxe("top", "--count", "1", "--interval", "0.2").stdout.splitlines()
         self.assertRegex(text[0], r"^\d+ processes, sent .*B/s, received .*B/s$")
         self.assertTrue(any(re.match(rf" *{client.pid} .*ibv_rc_pingpong", line) for line in text))
+
+    def test_terminal_is_as_it_was(self):
+        for key in b"q", b"\x03", b"\x1c":  # the last two make signals
+            master, terminal = pty.openpty()
+            usual = termios.tcgetattr(terminal)
+            top = subprocess.Popen([URXE, "top", "--interval", "60"], env=ENVIRONMENT, stdin=terminal, stdout=terminal,
+                                   preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY), start_new_session=True)
+            said = b""
+            while b"ERRORS" not in said:
+                said += os.read(master, 4096)
+            os.write(master, key)
+            self.assertEqual(top.wait(timeout=DEADLINE), 0, key)
+            self.assertEqual(termios.tcgetattr(terminal), usual, key)
+            while not said.endswith(b"\x1b[?25h\x1b[?1049l"):
+                said += os.read(master, 4096)
+            os.close(master)
+            os.close(terminal)
 
     # --- urxe stat -----------------------------------------------------------------
 
