@@ -22,6 +22,14 @@
 #define HANGS_ENOUGH 3	   /* of places that are alike */
 #define TAIL_BYTES 4096	   /* of output that is shown */
 
+/* NULL: the variable isn't set. */
+static const char *variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 /* --- files ------------------------------------------------------------------------------- */
 
 static void remove_file(const struct fuzz *fuzz, const char *name)
@@ -34,24 +42,29 @@ static void remove_file(const struct fuzz *fuzz, const char *name)
 	free(path);
 }
 
+/* What a run writes goes there, beside what may be there already. */
+static void make_output(struct fuzz *fuzz)
+{
+	if ((mkdir(fuzz->output, 0700) != 0 && errno != EEXIST) ||
+	    !(fuzz->outputs = realpath(fuzz->output, NULL)) ||
+	    access(fuzz->outputs, W_OK | X_OK) != 0)
+		die("%s: %s", fuzz->output, strerror(errno));
+}
+
 static void make_directory(struct fuzz *fuzz)
 {
 	char *counts;
 
-	if (fuzz->output) {
-		if (mkdir(fuzz->output, 0700) != 0 && errno != EEXIST)
-			die("%s: %s", fuzz->output, strerror(errno));
-		fuzz->directory = realpath(fuzz->output, NULL);
-	} else if (asprintf(&fuzz->directory, "%s/urxe-fuzz-XXXXXX", getenv("TMPDIR") ?: "/tmp") <
-			   0 ||
-		   !mkdtemp(fuzz->directory)) {
-		die("%s: %s", fuzz->directory ?: "/tmp", strerror(errno));
-	}
-	if (!fuzz->directory || asprintf(&counts, "%s/counts", fuzz->directory) < 0)
+	if (fuzz->output)
+		make_output(fuzz);
+	if (asprintf(&fuzz->directory, "%s/urxe-fuzz-XXXXXX", variable("TMPDIR") ?: "/tmp") < 0)
 		die("out of memory");
-	/* A session that was killed has left its own. */
-	remove_file(fuzz, "counts");
-	remove_file(fuzz, "reports");
+	if (!mkdtemp(fuzz->directory))
+		die("%s: %s", fuzz->directory, strerror(errno));
+	if (!fuzz->output)
+		fuzz->outputs = fuzz->directory;
+	if (asprintf(&counts, "%s/counts", fuzz->directory) < 0)
+		die("out of memory");
 	fuzz->counts = call_counts_create(counts);
 	if (!fuzz->counts)
 		die("%s: %s", counts, strerror(errno));
@@ -64,8 +77,7 @@ static void remove_files(struct fuzz *fuzz)
 		fuzz_run_free(&fuzz->places[i].run);
 	call_counts_unmap(fuzz->counts);
 	remove_file(fuzz, "counts");
-	if (!fuzz->output)
-		rmdir(fuzz->directory);
+	rmdir(fuzz->directory);
 }
 
 /* The end of what a run wrote. */
@@ -319,14 +331,6 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
-}
-
-/* NULL: the variable isn't set. */
-static const char *variable(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
 }
 
 /* Both nodes are possible, and the program is one that gets the devices. */

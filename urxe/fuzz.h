@@ -101,7 +101,8 @@ struct fuzz {
 	bool json, keep_going, unchecked;
 
 	const char *library;
-	char *directory; /* of the files of runs: @output, or a temporary one */
+	char *directory; /* a temporary one, of files that are the session's own */
+	char *outputs;	 /* the folder of those that runs write: @output, or @directory */
 	struct call_counts_file *counts;
 	char *check; /* URXE_CHECK, or NULL */
 	json_t *known_reports;

@@ -260,9 +260,9 @@ static json_t *place_json(const struct fuzz *fuzz, const struct fuzz_place *plac
 	const struct fuzz_run *run = &place->run;
 	char *command = make_command(fuzz, place);
 	json_t *json =
-		json_pack("{s:s, s:s, s:s, s:s, s:f}", "fault", place->fault, "kind",
+		json_pack("{s:s, s:s, s:s, s:o, s:f}", "fault", place->fault, "kind",
 			  fuzz_kind_name(place->kind), "outcome", outcome_names[place->outcome],
-			  "command", command, "seconds", run->seconds);
+			  "command", text_json(command), "seconds", run->seconds);
 
 	if (place->outcome != FUZZ_UNTRIED && !run->hung)
 		json_object_set_new(json, "program", status_json(run->status));
@@ -271,9 +271,9 @@ static json_t *place_json(const struct fuzz *fuzz, const struct fuzz_place *plac
 	if (place->outcome != FUZZ_UNTRIED && run->last < FAULT_CALLS)
 		json_object_set_new(json, "last_call", json_string(fault_call_name(run->last)));
 	if (run->report)
-		json_object_set_new(json, "report", json_string(run->report));
+		json_object_set_new(json, "report", text_json(run->report));
 	if (fuzz->output && fuzz_is_finding(place->outcome))
-		json_object_set_new(json, "output", json_string(run->output));
+		json_object_set_new(json, "output", text_json(run->output));
 	free(command);
 	return json;
 }
@@ -302,7 +302,7 @@ void fuzz_print_json(const struct fuzz *fuzz)
 	if (fuzz->peer) {
 		char *command = make_peer_command(fuzz);
 
-		json_object_set_new(json, "peer", json_string(command));
+		json_object_set_new(json, "peer", text_json(command));
 		free(command);
 	}
 	json_print(stdout, json, JSON_INDENT(2));

@@ -206,7 +206,7 @@ static void clean_up(pid_t program, pid_t peer)
 
 /* --- one run ------------------------------------------------------------------------------ */
 
-/* A new file for what is written. In the folder may be those of an earlier session. */
+/* A new file for what is written. In the folder may be those of another session. */
 static char *create_output(struct fuzz *fuzz)
 {
 	int file;
@@ -214,7 +214,7 @@ static char *create_output(struct fuzz *fuzz)
 	for (;;) {
 		char *path;
 
-		if (asprintf(&path, "%s/%u.txt", fuzz->directory, fuzz->runs++) < 0)
+		if (asprintf(&path, "%s/%u.txt", fuzz->outputs, fuzz->runs++) < 0)
 			die("out of memory");
 		file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (file >= 0)

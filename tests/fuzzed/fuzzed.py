@@ -167,14 +167,36 @@ class Planted(unittest.TestCase):
                 self.assertEqual({file.read_text().split()[-1] for file in files}, {name})
             self.assertEqual(len(list(pathlib.Path(folder).iterdir())), sum(map(len, sessions)))
 
-    def test_reports_of_a_killed_session_are_none_of_the_next(self):
+    def test_files_that_are_there_are_kept(self):
         fault = "fail(ENOMEM)#2/ibv_reg_mr"
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([URXE, "run", "--node", "127.0.0.2", f"--check=json={folder}/reports", "--faults", fault,
-                            "--", program("leaked_pd")], env=ENVIRONMENT, stderr=subprocess.DEVNULL, timeout=DEADLINE)
-            self.assertIn("reports", os.listdir(folder))
+            kept = [pathlib.Path(folder, name) for name in ("counts", "reports", "0.txt")]
+            for path in kept:
+                path.write_text("kept")
             said = fuzz("--json", *PATIENT, "--only", "ibv_reg_mr", "--output", folder, "--", program("leaked_pd"))
+            self.assertEqual([path.read_text() for path in kept], ["kept"] * len(kept))
+            self.assertEqual({*pathlib.Path(folder).iterdir()},
+                             {*kept, *(pathlib.Path(place["output"]) for place in findings(said).values())})
             self.assertIn(fault, findings(said))
+
+    def test_sessions_share_a_folder_at_once(self):
+        """None has files of the other's, and so both find what one does."""
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor() as threads:
+            words = "--json", *PATIENT, "--only", "ibv_reg_mr,ibv_alloc_pd", "--", program("leaked_pd")
+            alone = {fault: place["outcome"] for fault, place in places(fuzz(*words)).items()}
+            for run in [threads.submit(fuzz, "--output", folder, *words) for _ in range(2)]:
+                self.assertEqual({fault: place["outcome"] for fault, place in places(run.result()).items()}, alone)
+
+    def test_names_that_are_no_utf_8(self):
+        """In JSON, which has no others, they don't hide what is found."""
+        with tempfile.TemporaryDirectory() as folder:
+            renamed = pathlib.Path(folder, os.fsdecode(b"leaked_p\xe9"))
+            renamed.write_bytes(program("leaked_pd").read_bytes().replace(b"leaked_pd.c", b"leaked_p\xe9.c"))
+            renamed.chmod(0o700)
+            said = fuzz("--json", *PATIENT, "--only", "ibv_reg_mr", "--", renamed)
+            found = findings(said)["fail(ENOMEM)#2/ibv_reg_mr"]
+            self.assertRegex(found["report"], r"made at leaked_p\?\.c:")
+            self.assertTrue(found["command"].endswith("/leaked_p?'"), found["command"])
 
 
 class Commands(unittest.TestCase):
@@ -209,6 +231,12 @@ class Commands(unittest.TestCase):
                                   capture_output=True, text=True, timeout=DEADLINE)
             self.assertEqual((said.returncode, os.listdir(comma)), (2, []), said.stderr)
             self.assertIn("has a comma", said.stderr)
+
+    def test_no_folder_for_files(self):
+        self.refused("/dev/null: ", "--output", "/dev/null", "--", "true")
+        said = subprocess.run([URXE, "fuzz", "--", "sh", "-c", "readlink /proc/self/fd/1; exit 1"],
+                              env={**ENVIRONMENT, "TMPDIR": ""}, capture_output=True, text=True, timeout=DEADLINE)
+        self.assertRegex(said.stderr, r"^/tmp/urxe-fuzz-\w+/0\.txt\n")
 
     def test_waiting_as_long_as_rdma_cm_does_is_no_hang(self):
         """By default; how long it is is librdmacm's to say."""
