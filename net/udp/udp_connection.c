@@ -86,13 +86,29 @@ static int connect_and_learn(struct udp_connection *connection, int fd)
 	return gid_is_ipv4(&connection->destination) ? learn_id(fd, &connection->next_id) : 0;
 }
 
+/* 0 before Linux 5.14. */
+static uint64_t namespace_of(int fd)
+{
+	uint64_t cookie = 0;
+	socklen_t length = sizeof(cookie);
+
+	getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &length);
+	return cookie;
+}
+
+/* A thread that has left the address's network namespace (unshare(2)) opens sockets in its own. */
+static bool has_left(const struct udp_address *address, int fd)
+{
+	return namespace_of(fd) != namespace_of(descriptor_number(&address->send_fd));
+}
+
 static int open_connected(struct udp_connection *connection, const struct udp_address *address)
 {
 	int fd, error = udp_sender_open(address, &fd);
 
 	if (error)
 		return error;
-	error = connect_and_learn(connection, fd);
+	error = has_left(address, fd) ? EADDRNOTAVAIL : connect_and_learn(connection, fd);
 	if (error) {
 		sys_close(fd);
 		return error;

@@ -18,6 +18,7 @@
 #include "net/tuning.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
+#include "tests/verbs/namespace.h"
 
 #define NETWORK "127.77.3"
 #include "udp_traffic.h"
@@ -215,6 +216,22 @@ START_TEST(destinations_are_not_mixed)
 		ck_assert_uint_eq(connection->next_id, (uint16_t)(next_id + 4));
 	}
 	node_close(&other);
+}
+END_TEST
+
+/* Where the peer isn't, though its address is this machine's there, too. */
+START_TEST(another_network_namespace)
+{
+	struct udp_address *address = from_address();
+
+	if (!namespace_enter())
+		return;
+	ip("link set lo up");
+	add_packet(traffic, 8);
+	send_until_connected(&from, &to, traffic);
+	ck_assert_int_eq(address->connections[0]->state, UDP_REFUSED);
+	send_some(&from, traffic, 0, 1);
+	expect(&to, traffic, 0, 1, 64);
 }
 END_TEST
 
@@ -599,6 +616,7 @@ int main(void)
 	tcase_add_test(tests, segmented_as_the_latest_were);
 	tcase_add_test(tests, numbered_as_the_kernel_does);
 	tcase_add_test(tests, destinations_are_not_mixed);
+	tcase_add_test(tests, another_network_namespace);
 	tcase_add_test(tests, a_socket_everywhere);
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
