@@ -177,9 +177,12 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	err = show_device(hca, options);
 	if (err)
 		goto free_tables;
-	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	err = pool_reserve(&hca->outboxes, sizeof(struct outbox));
 	if (err)
 		goto free_observed;
+	err = cm_create(hca, &options->cm_sink, options->seed, &hca->cm);
+	if (err)
+		goto free_outboxes;
 	init_parts(hca, options);
 	/* Nodes and runs differ, so that a stale packet or key of one hits nothing in another. */
 	hca->qps.cursor = FIRST_QPN + options->seed % (LAST_QPN - FIRST_QPN);
@@ -187,6 +190,8 @@ int hca_create(const struct hca_options *options, struct hca **result)
 	*result = hca;
 	return 0;
 
+free_outboxes:
+	pool_destroy(&hca->outboxes);
 free_observed:
 	observe_free(hca->observe, OBSERVE_DEVICE, hca->observed);
 free_tables:

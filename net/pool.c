@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/pool.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -41,17 +42,42 @@ static void pool_slot_release(struct pool_slot *slot)
 	atomic_store_explicit(&slot->taken, false, memory_order_release);
 }
 
+int pool_reserve(struct pool *pool, size_t size)
+{
+	void *buffer = pool_allocate(size);
+
+	if (!buffer)
+		return ENOMEM;
+	atomic_store(&pool->reserve, buffer);
+	return 0;
+}
+
+static void *pool_take_reserve(struct pool *pool)
+{
+	return atomic_exchange(&pool->reserve, NULL);
+}
+
+/* Whether it is the reserve from now on. */
+static bool pool_put_reserve(struct pool *pool, void *buffer)
+{
+	void *none = NULL;
+
+	return atomic_compare_exchange_strong(&pool->reserve, &none, buffer);
+}
+
 void *pool_get(struct pool *pool, size_t size)
 {
 	struct pool_slot *slot = pool_slot_of_thread(pool);
 	void *buffer;
 
-	if (atomic_exchange_explicit(&slot->taken, true, memory_order_acquire))
-		return pool_allocate(size);
-	buffer = pool_slot_buffer(slot, size);
-	if (!buffer)
-		pool_slot_release(slot);
-	return buffer;
+	if (atomic_exchange_explicit(&slot->taken, true, memory_order_acquire)) {
+		buffer = pool_allocate(size);
+	} else {
+		buffer = pool_slot_buffer(slot, size);
+		if (!buffer)
+			pool_slot_release(slot);
+	}
+	return buffer ? buffer : pool_take_reserve(pool);
 }
 
 void pool_put(struct pool *pool, void *buffer)
@@ -60,7 +86,7 @@ void pool_put(struct pool *pool, void *buffer)
 
 	if (buffer == atomic_load_explicit(&slot->buffer, memory_order_relaxed))
 		pool_slot_release(slot);
-	else
+	else if (!pool_put_reserve(pool, buffer))
 		free(buffer);
 }
 
@@ -70,4 +96,5 @@ void pool_destroy(struct pool *pool)
 		free(atomic_load_explicit(&pool->slots[i].buffer, memory_order_relaxed));
 		atomic_store_explicit(&pool->slots[i].buffer, NULL, memory_order_relaxed);
 	}
+	free(pool_take_reserve(pool));
 }

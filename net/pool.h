@@ -7,7 +7,8 @@
  *
  * Any thread may call; there is no lock. A pool begins as zeros. All buffers of a
  * pool have one size, and begin at cache lines. A new one begins with zeros, for what a thread
- * keeps from one call to the next; the rest of it is undefined.
+ * keeps from one call to the next; the rest of it is undefined. Where there is no memory for one,
+ * threads take turns with the reserve.
  */
 #ifndef URXE_NET_POOL_H
 #define URXE_NET_POOL_H
@@ -29,9 +30,16 @@ struct pool {
 		atomic_bool taken;
 		uint8_t padding[CACHE_LINE - 2 * sizeof(void *)]; /* a cache line each */
 	} slots[POOL_SLOTS];
+	_Atomic(void *) reserve; /* NULL: none was made, or a thread has it */
 };
 
-/* Each success is paired with a pool_put() of the same thread. NULL when there is no memory. */
+/* Makes the reserve. Returns 0 or ENOMEM. */
+int pool_reserve(struct pool *pool, size_t size);
+
+/*
+ * Each success is paired with a pool_put() of the same thread. NULL when there is no memory, and
+ * another thread has the reserve.
+ */
 void *pool_get(struct pool *pool, size_t size);
 void pool_put(struct pool *pool, void *buffer);
 

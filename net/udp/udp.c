@@ -15,6 +15,7 @@
 
 #include "net/log.h"
 #include "net/syscalls.h"
+#include "net/udp/udp_batch.h"
 
 /* --- Addresses ------------------------------------------------------------------- */
 
@@ -392,10 +393,13 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	link->receive.arena = malloc(RECEIVE_ARENA);
 	if (!link->receive.arena)
 		goto free_link;
+	error = pool_reserve(&link->batches, sizeof(struct batch));
+	if (error)
+		goto free_arena;
 	link->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (link->epoll_fd < 0) {
 		error = errno;
-		goto free_arena;
+		goto free_batches;
 	}
 	link->epoll_identity = descriptor_identify(link->epoll_fd);
 	pthread_mutex_init(&link->lock, NULL);
@@ -408,6 +412,8 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	*created = &link->link;
 	return 0;
 
+free_batches:
+	pool_destroy(&link->batches);
 free_arena:
 	free(link->receive.arena);
 free_link:

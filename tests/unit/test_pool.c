@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Buffers that threads borrow: each thread gets its own back, and no two have the same one. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "net/pool.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 
 #define SIZE 4096
 #define THREADS 8
@@ -56,6 +58,36 @@ START_TEST(a_new_one_begins_with_zeros)
 }
 END_TEST
 
+/* Without memory for another one: what is no buffer's size stands for that. */
+START_TEST(without_memory_threads_take_turns)
+{
+	const size_t too_much = SIZE_MAX / 4;
+	void *first, *reserve;
+
+	if (HAS_ASAN || HAS_TSAN) /* they end the process */
+		return;
+	ck_assert_int_eq(pool_reserve(&pool, SIZE), 0);
+	for (int i = 0; i < 2; i++) {
+		reserve = pool_get(&pool, too_much);
+		ck_assert_ptr_nonnull(reserve);
+		ck_assert_ptr_null(pool_get(&pool, too_much));
+		first = pool_get(&pool, SIZE);
+		ck_assert_ptr_nonnull(first);
+		ck_assert_ptr_ne(first, reserve);
+		ck_assert_ptr_null(pool_get(&pool, too_much));
+		pool_put(&pool, reserve);
+		ck_assert_ptr_eq(pool_get(&pool, too_much), reserve);
+		pool_put(&pool, first);
+		pool_put(&pool, reserve);
+		pool_destroy(&pool);
+		ck_assert_ptr_null(pool_get(&pool, too_much));
+		ck_assert_int_eq(pool_reserve(&pool, too_much), ENOMEM);
+		ck_assert_int_eq(pool_reserve(&pool, SIZE), 0);
+	}
+	pool_destroy(&pool);
+}
+END_TEST
+
 static void *borrow(void *number)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -89,6 +121,7 @@ int main(void)
 
 	tcase_add_test(tests, the_thread_s_own_comes_back);
 	tcase_add_test(tests, a_new_one_begins_with_zeros);
+	tcase_add_test(tests, without_memory_threads_take_turns);
 	tcase_add_test(tests, no_buffer_is_in_use_twice);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

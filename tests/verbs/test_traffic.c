@@ -9,12 +9,15 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "net/newer_verbs.h"
 #include "tests/run_suite.h"
+#include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 
 static struct pair pair;
@@ -66,6 +69,41 @@ START_TEST(send)
 	ck_assert_uint_eq(wc.wr_id, 9);
 	ck_assert_int_eq(wc.opcode, IBV_WC_SEND);
 	ck_assert_int_eq(ibv_poll_cq(pair.send_cq, 0, &wc), 0);
+	pair_close(&pair);
+}
+END_TEST
+
+/* Nothing is left of what the heap has, either. */
+static void use_up_memory(struct rlimit *before)
+{
+	struct rlimit limit = {0};
+	void *volatile used;
+
+	ck_assert_int_eq(getrlimit(RLIMIT_AS, before), 0);
+	limit.rlim_max = before->rlim_max;
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
+	do
+		used = malloc(4096);
+	while (used);
+}
+
+/* What has been made works when there is no memory for anything else, from the first post on. */
+START_TEST(send_without_memory)
+{
+	struct ibv_wc sent, received;
+	struct rlimit before;
+
+	if (SANITIZED)
+		return;
+	pair_open(&pair, IBV_QPT_RC, 0);
+	post_receive(&pair, 7);
+	use_up_memory(&before);
+	post_send(8, IBV_SEND_SIGNALED);
+	sent = wait_completion(pair.send_cq);
+	received = wait_completion(pair.recv_cq);
+	ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+	ck_assert_int_eq(sent.status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(received.status, IBV_WC_SUCCESS);
 	pair_close(&pair);
 }
 END_TEST
@@ -624,6 +662,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, send);
+	tcase_add_test(tests, send_without_memory);
 	tcase_add_test(tests, extended_polling);
 	tcase_add_test(tests, builders);
 	tcase_add_test(tests, atomic_writes_and_flushes);
