@@ -366,6 +366,13 @@
  */
 #define POLL_KEEPER_STOPPED 500000
 #define POLL_SLEEP_MOST 1000000
+/*
+ * Threads that poll a queue so often one after the other, and never two at once, have a lock of the
+ * application's when they poll. They are believed to have it for so long after the last turn: where
+ * one yields with such a lock, the kernel may keep the others waiting for half a second.
+ */
+#define POLL_TURNS 3
+#define POLL_TURNS_FOR 10000000000
 
 /* --- messages that wait for more of them (emu/transport/requester.c) ------------------------- */
 

@@ -28,6 +28,7 @@
 #include "verbs/event_fd.h"
 #include "verbs/hooks.h"
 #include "verbs/ours.h"
+#include "verbs/poll_yield.h"
 #include "verbs/preload/export.h"
 #include "verbs/progress.h"
 
@@ -203,6 +204,7 @@ struct cq_extra {
 	int64_t wall_offset; /* ns, from the device's clock to the wall clock; when it was polled */
 	bool single_threaded;
 	pthread_mutex_t poll_lock; /* from start_poll to end_poll */
+	struct poll_turns turns;
 };
 
 struct qp_extra {

@@ -247,7 +247,7 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	if (unlikely(!client))
 		return 0;
 	now = clock_now();
-	queue = (struct poll_queue){&cq->count, &cq->sleepers, &cq->lock};
+	queue = (struct poll_queue){&cq->count, &cq->sleepers, &cq->lock, &cq_extra_of(cq)->turns};
 	if (progress_poll(client, now, &queue)) {
 		count = cq_poll(cq, completions, max);
 		if (count)

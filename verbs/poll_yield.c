@@ -97,6 +97,48 @@ static void look_at_cpu(struct poll_keeper *keeper, uint64_t now)
 	choose_keeper(keeper, now);
 }
 
+/* --- taking turns ------------------------------------------------------------------------ */
+
+static void next_turn(struct poll_turns *turns, uint64_t now)
+{
+	uint64_t before = atomic_exchange_explicit(&turns->since, now, memory_order_relaxed);
+
+	if ((int64_t)(now - before) > POLL_TURNS_FOR)
+		atomic_store_explicit(&turns->count, 0, memory_order_relaxed);
+	if (atomic_exchange_explicit(&turns->thread, &this_thread, memory_order_relaxed))
+		atomic_fetch_add_explicit(&turns->count, 1, memory_order_relaxed);
+}
+
+bool poll_begin(const struct poll_queue *queue, uint64_t now)
+{
+	struct poll_turns *turns = queue ? queue->turns : NULL;
+
+	if (!turns)
+		return false;
+	if (atomic_load_explicit(&turns->thread, memory_order_relaxed) != &this_thread)
+		next_turn(turns, now);
+	if (!atomic_load_explicit(&turns->count, memory_order_relaxed))
+		return false;
+	if (atomic_fetch_add_explicit(&turns->polling, 1, memory_order_relaxed))
+		atomic_store_explicit(&turns->count, 0, memory_order_relaxed);
+	return true;
+}
+
+void poll_end(const struct poll_queue *queue, bool counted)
+{
+	if (counted)
+		atomic_fetch_sub_explicit(&queue->turns->polling, 1, memory_order_relaxed);
+}
+
+static bool takes_turns(const struct poll_queue *queue, uint64_t now)
+{
+	const struct poll_turns *turns = queue ? queue->turns : NULL;
+
+	return turns && atomic_load_explicit(&turns->count, memory_order_relaxed) >= POLL_TURNS &&
+	       (int64_t)(now - atomic_load_explicit(&turns->since, memory_order_relaxed)) <
+		       POLL_TURNS_FOR;
+}
+
 /* --- giving up the CPU ------------------------------------------------------------------ */
 
 /*
@@ -166,7 +208,7 @@ static bool polls_only(const struct poll_queue *queue, uint64_t now)
 bool poll_sleep(struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now)
 {
 	if (!polls_only(queue, now) || !this_thread.cpu_wanted ||
-	    !another_keeps_polling(keeper, now))
+	    !another_keeps_polling(keeper, now) || takes_turns(queue, now))
 		return false;
 	sleep_on(keeper, queue);
 	return true;
@@ -185,7 +227,8 @@ static bool is_long_enough(uint64_t now)
 	return passed > POLL_YIELD_AFTER && this_thread.polls > POLL_YIELD_POLLS;
 }
 
-void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
+void poll_yield(struct poll_keeper *keeper, const struct poll_queue *queue, uint64_t now,
+		bool begins)
 {
 	if (is_keeper(keeper))
 		keeper_polled(keeper, now);
@@ -193,7 +236,7 @@ void poll_yield(struct poll_keeper *keeper, uint64_t now, bool begins)
 		look_at_cpu(keeper, now);
 	if (!begins) {
 		this_thread.polls++;
-		if (is_long_enough(now))
+		if (is_long_enough(now) && !takes_turns(queue, now))
 			yield_to_others(keeper);
 	} else if ((int64_t)(now - this_thread.since) > PROGRESS_POLL_GRAIN) {
 		begin_anew(now);

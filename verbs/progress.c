@@ -103,7 +103,8 @@ void progress_posted(struct progress_client *client, uint64_t now)
 	note_poll(client, now + PROGRESS_POST);
 }
 
-bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue)
+static bool poll_client(struct progress_client *client, uint64_t now,
+			const struct poll_queue *queue)
 {
 	unsigned int polls = atomic_load_explicit(&client->polls, memory_order_relaxed);
 	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
@@ -115,7 +116,16 @@ bool progress_poll(struct progress_client *client, uint64_t now, const struct po
 		atomic_store_explicit(&client->polls, polls + 1, memory_order_relaxed);
 	note_poll(client, now);
 	done = client->ops->progress(client->context, now);
-	poll_yield(&client->keeper, now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
+	poll_yield(&client->keeper, queue, now, done || (int64_t)(now - last) > PROGRESS_POLL_GAP);
+	return done;
+}
+
+bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue)
+{
+	bool counted = poll_begin(queue, now);
+	bool done = poll_client(client, now, queue);
+
+	poll_end(queue, counted);
 	return done;
 }
 

@@ -163,6 +163,7 @@ struct awaited {
 	pthread_spinlock_t lock;
 	_Atomic uint32_t count;
 	uint32_t sleepers;
+	struct poll_turns turns;
 	_Atomic uint32_t filled_for; /* as many sleepers */
 	bool stream; /* the one that polls on finds something in each poll, and so never yields */
 	_Atomic bool kept, slept, stop;
@@ -203,8 +204,10 @@ static void poll_queues(struct awaited *queue, unsigned int queues)
 	const uint64_t until = clock_now() + 100 * POLL_SLEEP_MOST;
 	_Atomic uint32_t empty = 0;
 	uint32_t sleepers = 0;
-	const struct poll_queue polled[] = {{&queue->count, &queue->sleepers, &queue->lock},
-					    {&empty, &sleepers, &queue->lock}};
+	struct poll_turns turns = {};
+	const struct poll_queue polled[] = {
+		{&queue->count, &queue->sleepers, &queue->lock, &queue->turns},
+		{&empty, &sleepers, &queue->lock, &turns}};
 
 	for (unsigned int i = 0; !queue->count && (queues == 1 || clock_now() < until); i++)
 		progress_poll(queue->client, clock_now(), &polled[i % queues]);
@@ -251,6 +254,82 @@ START_TEST(threads_whose_cpu_is_wanted_sleep_while_another_polls)
 }
 END_TEST
 
+/* What a thread polls for as long as it takes to yield, and whether it did. */
+struct turn {
+	struct progress_client *client;
+	struct poll_queue queue;
+	uint64_t later; /* than now */
+	bool beside;	/* amid its next poll another thread has a turn */
+	bool yielded;
+};
+
+static void *take_turn(void *argument)
+{
+	const uint64_t close = PROGRESS_POLL_GAP / 10;
+	struct turn *turn = argument;
+	uint64_t begin = clock_now() + turn->later;
+	unsigned int before = yields;
+
+	for (uint64_t time = 0; time <= POLL_YIELD_AFTER + close; time += close)
+		progress_poll(turn->client, begin + time, &turn->queue);
+	turn->yielded = yields > before;
+	return NULL;
+}
+
+/* By this thread, or @another. */
+static bool turn_yields(struct turn *turn, bool another)
+{
+	pthread_t thread;
+
+	if (another) {
+		ck_assert_int_eq(pthread_create(&thread, NULL, take_turn, turn), 0);
+		ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	} else {
+		take_turn(turn);
+	}
+	return turn->yielded;
+}
+
+static bool beside(void *context, uint64_t now)
+{
+	struct turn *turn = context;
+
+	if (turn->beside) {
+		turn->beside = false;
+		turn_yields(turn, true);
+	}
+	return false;
+}
+
+START_TEST(threads_that_take_turns_keep_the_cpu)
+{
+	const struct progress_ops ops = {beside, never, no_descriptors};
+	struct awaited queue = {};
+	struct turn turn = {
+		.queue = {&queue.count, &queue.sleepers, &queue.lock, &queue.turns},
+	};
+	unsigned int i;
+
+	spin_init(&queue.lock);
+	ck_assert_int_eq(progress_attach(progress, &ops, &turn, &turn.client), 0);
+	for (i = 0; i < 3 * POLL_TURNS; i++)
+		ck_assert_int_eq(turn_yields(&turn, i % 2), i < POLL_TURNS);
+	/* The one that had the last turn goes on alone. */
+	turn.later = POLL_TURNS_FOR;
+	ck_assert(turn_yields(&turn, (i - 1) % 2));
+	turn.later = 0;
+	for (i = 0; i < 2 * POLL_TURNS; i++)
+		turn_yields(&turn, i % 2);
+	ck_assert(!turn_yields(&turn, i % 2));
+	/* Two that poll at once have no lock. */
+	turn.beside = true;
+	turn_yields(&turn, false);
+	ck_assert(turn_yields(&turn, false));
+	ck_assert_uint_eq(queue.turns.polling, 0);
+	progress_detach(turn.client);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("poll_yield");
@@ -261,6 +340,7 @@ int main(void)
 	tcase_add_test(tests, polls_in_vain_yield);
 	tcase_add_test(tests, a_cpu_that_is_wanted_is_yielded_soon);
 	tcase_add_loop_test(tests, threads_whose_cpu_is_wanted_sleep_while_another_polls, 0, 2);
+	tcase_add_test(tests, threads_that_take_turns_keep_the_cpu);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
