@@ -2,6 +2,7 @@
 #include "net/observe/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "net/file_limit.h"
 #include "net/observe/observe.h"
 #include "net/shared_file.h"
 
@@ -62,8 +64,11 @@ static void mark_or_remove(int directory, const char *name, int fd)
 		ended = 0;
 	if (ended && now - ended > OBSERVE_KEPT * NS_PER_S)
 		unlinkat(directory, name, 0);
-	/* One that can't be marked is removed by a later sweep, or never: it has no space. */
-	else if (!ended && pwrite(fd, &now, sizeof(now), place) != sizeof(now))
+	/*
+	 * One that has no space for the mark would never be removed. Where it is this process that
+	 * may not write so far (RLIMIT_FSIZE), another one marks it.
+	 */
+	else if (!ended && file_limit_pwrite(fd, &now, sizeof(now), place) < 0 && errno != EFBIG)
 		unlinkat(directory, name, 0);
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "net/observe/observe.h"
 #include "net/observe/reader.h"
 #include "tests/cancelled.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
 
 static char directory[32];
@@ -346,6 +348,25 @@ START_TEST(what_ended_is_swept)
 }
 END_TEST
 
+/* Of which a process that may write no files doesn't die, but leaves it to others. */
+START_TEST(a_limit_leaves_what_ended)
+{
+	struct observed *process;
+	struct rlimit usual, none;
+
+	kill_and_wait(killable_process(show, NULL));
+	ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &usual), 0);
+	none = (struct rlimit){0, usual.rlim_max};
+	/* Check notes each assertion in a file. */
+	must(setrlimit(RLIMIT_FSIZE, &none) == 0);
+	observe_sweep(directory);
+	must(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+	process = read_one();
+	ck_assert_uint_eq(process->header.ended, 0);
+	observed_free(process);
+}
+END_TEST
+
 /* However long ago its file was marked: a process that has the lock lives. */
 START_TEST(what_lives_is_kept)
 {
@@ -586,6 +607,7 @@ int main(void)
 	tcase_add_test(tests, is_truncated);
 	tcase_add_test(tests, tells_what_became_of_a_process);
 	tcase_add_test(tests, what_ended_is_swept);
+	tcase_add_test(tests, a_limit_leaves_what_ended);
 	tcase_add_test(tests, what_lives_is_kept);
 	tcase_add_test(tests, exit_keeps_what_is_asked_for);
 	tcase_add_test(tests, a_session_is_read_alone);
