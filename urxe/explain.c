@@ -82,16 +82,16 @@ static bool in_name(char character)
 	return isalnum((unsigned char)character) || character == '_';
 }
 
-/* Is there the whole word? */
-static bool has_word(const char *text, const char *word)
+/* Where in @text the whole @word is; NULL: it isn't there. */
+static const char *find_word(const char *text, const char *word)
 {
 	size_t length = strlen(word);
 
 	for (const char *at = text; (at = strcasestr(at, word)); at += length) {
 		if ((at == text || !in_name(at[-1])) && !in_name(at[length]))
-			return true;
+			return at;
 	}
-	return false;
+	return NULL;
 }
 
 static void print_brief(const struct cause_entry *entry)
@@ -105,14 +105,17 @@ static void print_brief(const struct cause_entry *entry)
 static bool list_causes(const char *status)
 {
 	const struct cause_entry *entry;
+	const char *word;
 	bool found = false;
 
 	for (unsigned int i = 0; (entry = cause_at(i)); i++) {
-		if (!has_word(entry->shows, status))
+		word = find_word(entry->shows, status);
+		if (!word)
 			continue;
 		if (!found)
-			printf("%s can have these causes; urxe explain NUMBER tells more of one.\n",
-			       status);
+			printf("%.*s can have these causes; urxe explain NUMBER tells more of "
+			       "one.\n",
+			       (int)strlen(status), word);
 		found = true;
 		print_brief(entry);
 	}

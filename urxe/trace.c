@@ -54,8 +54,9 @@ static uint64_t read_time(const char *option, const char *text)
 
 static uint32_t read_qpn(const char *text)
 {
+	bool hexadecimal = strncasecmp(text, "0x", 2) == 0;
 	char *end;
-	unsigned long qpn = strtoul(text, &end, 0);
+	unsigned long qpn = strtoul(text, &end, hexadecimal ? 16 : 10);
 
 	if (end == text || *end || qpn > QPN_MASK)
 		die("--qp takes the number of a queue pair, and not %s", text);

@@ -34,6 +34,11 @@ static const struct answer {
 	{{.ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
 	{{.ai_flags = RAI_PASSIVE, .ai_family = AF_INET6}, EAI_ADDRFAMILY, 0, 0},
 	{{.ai_family = AF_INET}, 0, RDMA_PS_TCP, IBV_QPT_RC},
+	/* The length of an address that isn't there. */
+	{{.ai_family = AF_INET, .ai_src_len = sizeof(struct sockaddr_in)},
+	 0,
+	 RDMA_PS_TCP,
+	 IBV_QPT_RC},
 };
 
 START_TEST(hints_are_taken)

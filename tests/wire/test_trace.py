@@ -311,6 +311,7 @@ class BothEnds(unittest.TestCase):
         for i in range(4):
             self.assertIn(f"RC  10.0.0.1 QP 0x1{i} -> 10.0.0.2 QP 0x2{i}\n", text)
         one = trace("--qp", "0x22", path)
+        self.assertEqual(trace("--qp", "034", path), one)
         self.assertIn("QP 0x12 -> 10.0.0.2 QP 0x22", one)
         self.assertNotIn("0x21", one)
 

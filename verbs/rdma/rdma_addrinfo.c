@@ -129,10 +129,11 @@ static int fill_in(const char *node, const char *service, const struct rdma_addr
 	error = choose_service(hints, info, &socket_type);
 	if (!error && (node || service))
 		error = look_up(node, service, socket_type, info);
-	if (!error && !info->ai_dst_len && hints->ai_dst_len && !(hints->ai_flags & RAI_PASSIVE))
+	if (!error && !info->ai_dst_len && hints->ai_dst_addr && hints->ai_dst_len &&
+	    !(hints->ai_flags & RAI_PASSIVE))
 		error = copy_address(&info->ai_dst_addr, &info->ai_dst_len, hints->ai_dst_addr,
 				     hints->ai_dst_len);
-	if (!error && !info->ai_src_len && hints->ai_src_len)
+	if (!error && !info->ai_src_len && hints->ai_src_addr && hints->ai_src_len)
 		error = copy_address(&info->ai_src_addr, &info->ai_src_len, hints->ai_src_addr,
 				     hints->ai_src_len);
 	return error;
