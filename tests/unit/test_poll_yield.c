@@ -259,9 +259,11 @@ struct turn {
 	struct progress_client *client;
 	struct poll_queue queue;
 	uint64_t later; /* than now */
-	bool beside;	/* amid its next poll another thread has a turn */
 	bool yielded;
 };
+
+/* Amid this thread's next poll another one has a turn. */
+static _Thread_local bool wants_another;
 
 static void *take_turn(void *argument)
 {
@@ -292,11 +294,9 @@ static bool turn_yields(struct turn *turn, bool another)
 
 static bool beside(void *context, uint64_t now)
 {
-	struct turn *turn = context;
-
-	if (turn->beside) {
-		turn->beside = false;
-		turn_yields(turn, true);
+	if (wants_another) {
+		wants_another = false;
+		turn_yields(context, true);
 	}
 	return false;
 }
@@ -322,7 +322,7 @@ START_TEST(threads_that_take_turns_keep_the_cpu)
 		turn_yields(&turn, i % 2);
 	ck_assert(!turn_yields(&turn, i % 2));
 	/* Two that poll at once have no lock. */
-	turn.beside = true;
+	wants_another = true;
 	turn_yields(&turn, false);
 	ck_assert(turn_yields(&turn, false));
 	ck_assert_uint_eq(queue.turns.polling, 0);
