@@ -269,7 +269,8 @@ static void *take_turn(void *argument)
 {
 	const uint64_t close = PROGRESS_POLL_GAP / 10;
 	struct turn *turn = argument;
-	uint64_t begin = clock_now() + turn->later;
+	/* After a yield that took long the next one comes late. */
+	uint64_t begin = clock_now() + 2 * PROGRESS_CPU_CONTENDED + turn->later;
 	unsigned int before = yields;
 
 	for (uint64_t time = 0; time <= POLL_YIELD_AFTER + close; time += close)
