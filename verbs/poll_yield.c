@@ -111,10 +111,11 @@ static void next_turn(struct poll_turns *turns, uint64_t now)
 
 bool poll_begin(const struct poll_queue *queue, uint64_t now)
 {
-	struct poll_turns *turns = queue ? queue->turns : NULL;
+	struct poll_turns *turns;
 
-	if (!turns)
+	if (!queue)
 		return false;
+	turns = queue->turns;
 	if (atomic_load_explicit(&turns->thread, memory_order_relaxed) != &this_thread)
 		next_turn(turns, now);
 	if (!atomic_load_explicit(&turns->count, memory_order_relaxed))
@@ -132,10 +133,9 @@ void poll_end(const struct poll_queue *queue, bool counted)
 
 static bool takes_turns(const struct poll_queue *queue, uint64_t now)
 {
-	const struct poll_turns *turns = queue ? queue->turns : NULL;
-
-	return turns && atomic_load_explicit(&turns->count, memory_order_relaxed) >= POLL_TURNS &&
-	       (int64_t)(now - atomic_load_explicit(&turns->since, memory_order_relaxed)) <
+	return queue &&
+	       atomic_load_explicit(&queue->turns->count, memory_order_relaxed) >= POLL_TURNS &&
+	       (int64_t)(now - atomic_load_explicit(&queue->turns->since, memory_order_relaxed)) <
 		       POLL_TURNS_FOR;
 }
 
