@@ -205,8 +205,7 @@ static const struct deferred_frame *deliver_deferred(void *context, uint32_t num
 	return deferred;
 }
 
-/* Waits until no other thread has the QP locked. Returns false for a QP that resends what is lost.
- */
+/* Wait until no other thread has the QP locked. Returns false for a QP whose peer retransmits. */
 static bool wait_for_qp(struct hca *hca, uint32_t number)
 {
 	struct qp *qp = table_get(&hca->qps, number);
@@ -222,8 +221,8 @@ static bool wait_for_qp(struct hca *hca, uint32_t number)
 }
 
 /*
- * What isn't acknowledged stays lost. Rather than losing it, the receiving thread then waits for
- * the QP, as the sender does for our socket's buffer (emu/transport/pacing.h).
+ * For UC and UD, where what is lost stays lost: rather than drop the frame, the receiving thread
+ * waits for the QP, as the sender does for our socket's buffer (emu/transport/pacing.h).
  */
 static void make_room(struct hca *hca, uint32_t number, uint32_t length, uint64_t now)
 {

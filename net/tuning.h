@@ -106,7 +106,7 @@
 
 /* Of a queue pair: a window on a path that isn't long (CWND_LAN), with room to spare. */
 #define REORDER_BYTES (4u << 20)
-/* Of all those of an HCA; what goes beyond is sent again, as it would be without. */
+/* Of all those of an HCA; what goes beyond is dropped, and retransmitted. */
 #define REORDER_BYTES_ALL (64u << 20)
 /* How far ahead: REORDER_BYTES of the smallest path MTU, twice, for READs take PSNs, too. */
 #define REORDER_PSNS 32768
@@ -147,7 +147,7 @@
 #define LATE_ROUND_LEAST UINT64_C(200000)
 
 /*
- * What the answer to a packet that was sent again may take beyond two round trips, and still say
+ * What the answer to a retransmission may take beyond two round trips, and still say
  * that the peer wasn't slow: a process that sleeps is woken in as much.
  */
 #define PROBE_ANSWER_SLACK UINT64_C(250000)

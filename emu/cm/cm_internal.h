@@ -76,7 +76,7 @@ uint64_t cm_duration(uint8_t exponent);
 /* Have cm_run() look at @id at @time; TIME_NEVER: no more. */
 void cm_set_deadline(struct cm_id *id, uint64_t time);
 
-/* No answer comes to what @id has sent, however often it is sent again. */
+/* Take the answer to what @id has sent for lost: its exchange ends as after the last retry. */
 void cm_give_up(struct cm_id *id, uint64_t now);
 
 /* Nothing is left of the exchange. */
@@ -225,7 +225,7 @@ void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *repl
 /* Likewise: @message is given up. */
 void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *message,
 			uint64_t now);
-/* The first time that @message is sent again: to an address of this machine without a process. */
+/* At the first retransmission of @message: if no process has its address, on this machine. */
 void cm_tell_no_process(const struct cm_id *id, const char *message);
 /* One side asks the other for @duration ns more. */
 void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration);

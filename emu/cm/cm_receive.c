@@ -235,7 +235,7 @@ static void req_too_late(struct cm_id *id, const struct cm_message *req,
 
 /* --- MRA ------------------------------------------------------------------------------ */
 
-/* IBA 12.7.2: the answer takes this long. Copies are sent again only then. */
+/* IBA 12.7.2: the answer takes this long. The message is retransmitted only then. */
 static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
 			uint64_t now)
 {

@@ -42,12 +42,12 @@ struct arbiter {
 uint32_t arbiter_grant(struct arbiter *arbiter, const struct cwnd *cwnd,
 		       struct arbiter_member *member, uint64_t cost, uint32_t count);
 
-/* @member waits, if only for the pacer: among those that send it has its share. */
+/* @member waits, if only for the pacer: so it keeps its share of the window meanwhile. */
 void arbiter_wait(struct arbiter *arbiter, struct arbiter_member *member);
 
 /*
- * Schedule as many of those that wait as there is space for. One that then doesn't ask has to be
- * forgotten: it has nothing to send.
+ * Schedule as many of those that wait as there is space for. One that then has nothing to send, and
+ * so doesn't ask, has to be taken off (arbiter_forget()).
  */
 void arbiter_wake(struct arbiter *arbiter, const struct cwnd *cwnd);
 

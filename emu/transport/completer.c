@@ -54,8 +54,8 @@ static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause
 }
 
 /*
- * @psns packets of @wqe, from requester.unacked on, have arrived: take them out of flight, where
- * each is @cost; 0: they were when they were kept.
+ * @psns packets of @wqe, from requester.unacked on, have arrived: they leave the window, where each
+ * has @cost; 0: they left it when they were kept.
  */
 static void arrived(struct qp *qp, const struct send_wqe *wqe, uint32_t psns, uint32_t cost)
 {
@@ -132,8 +132,8 @@ void completer_receive_end(struct qp *qp, uint64_t now)
 }
 
 /*
- * Messages of one packet, sent once, about which nothing is to be told: as many as lie in front of
- * @psn and have arrived with it. Returns whether there were any; arrived() does the rest.
+ * Unsignaled messages of one packet, about which nothing has to be said: complete as many as lie
+ * before @psn, all at once. Returns whether there were any; arrived() does the rest.
  */
 static bool complete_single_packets(struct qp *qp, uint32_t psn)
 {

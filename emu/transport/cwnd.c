@@ -43,7 +43,7 @@ void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes)
 
 /*
  * Beyond what a LAN can use, a window only grows while it isn't what makes the round trip long:
- * more would wait in queues, and all of it is sent again after a loss (IBA 9.7.5.1.2: go back N).
+ * more would wait in queues, and go back N retransmits all of it after a loss (IBA 9.7.5.1.2).
  */
 static bool cwnd_may_grow(const struct cwnd *cwnd, const struct rtt *rtt)
 {

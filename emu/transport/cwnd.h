@@ -45,7 +45,7 @@ struct cwnd;
 enum cwnd_loss {
 	CWND_LOST_ONE,	/* a packet alone: by chance, perhaps */
 	CWND_LOST_MANY, /* packets in a row, or none is known to have arrived behind the first */
-	CWND_MARKED	/* nothing was, but a queue is getting long (RFC 3168) */
+	CWND_MARKED	/* nothing was lost, but a queue on the path is getting long (RFC 3168) */
 };
 
 struct cwnd_algorithm {
@@ -59,7 +59,7 @@ struct cwnd_algorithm {
 
 extern const struct cwnd_algorithm cwnd_cubic;
 
-/* What a reduction changes, and what brings back a window that was reduced in vain. */
+/* What a reduction changes: the copy from before it undoes it. */
 struct cwnd_size {
 	uint64_t limit;	   /* bytes */
 	uint64_t ssthresh; /* RFC 5681: below it the window doubles every round trip */
@@ -77,31 +77,32 @@ struct cwnd {
 	uint64_t reduced_at;
 	uint32_t reductions;
 	enum cwnd_loss reduced_for;
-	bool restored; /* the last reduction was in vain, and is none any more */
+	bool restored; /* the last reduction was spurious, and was undone */
 };
 
 void cwnd_init(struct cwnd *cwnd, const struct cwnd_algorithm *algorithm);
-/* The window never is larger than @most bytes. */
+/* Never let the window be larger than @most bytes. */
 void cwnd_bound(struct cwnd *cwnd, uint64_t most);
 
 /*
- * Whether @bytes more may be in flight. With nothing in flight anything may, or it never would;
- * and what is of the window's own size (a READ's responses) goes into a half-empty one, or small
- * packets would always be before it.
+ * Whether @bytes more may be in flight. With nothing in flight anything may, or it never would; and
+ * what takes more than half of the window (a READ's responses) may when half of it is free, or
+ * small packets would always go first.
  */
 bool cwnd_may_send(const struct cwnd *cwnd, uint64_t bytes);
 
 void cwnd_on_sent(struct cwnd *cwnd, uint64_t bytes);
 void cwnd_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now);
-/* @bytes aren't in flight any more, and nothing is known of them. */
+/* @bytes leave the window without an acknowledgement. */
 void cwnd_on_discarded(struct cwnd *cwnd, uint64_t bytes);
 
 /*
  * Reduce the window, once a round trip at the most: losses within a round trip are one event
  * (RFC 9002, 7.3.1). Single losses leave a path of little delay what keeps it full: there it is the
  * receiver's buffer that overflows, by many packets at once. Returns the number of the reduction
- * that this loss is part of; 0: that was for another one, and isn't in vain if this one is. (If all
- * in flight was taken for lost on several queue pairs, one answer shows that their peer was slow.)
+ * that this loss is part of, for cwnd_on_spurious(). 0: it was made for another loss, and stands
+ * even if this one turns out to be spurious. (Queue pairs that take all they have in flight for
+ * lost share a number: an answer to one of them shows that the peer was slow to all.)
  */
 uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *rtt, uint64_t now);
 
@@ -109,15 +110,15 @@ uint32_t cwnd_on_lost(struct cwnd *cwnd, enum cwnd_loss loss, const struct rtt *
 void cwnd_on_spurious(struct cwnd *cwnd, uint32_t number);
 
 /*
- * The round trip is measured anew (rtt_measure_anew()): until @until the window is so small that a
- * queue it holds full is empty. Then it opens again by slow start.
+ * The shortest round trip is measured anew (rtt_measure_anew()): until @until the window is so
+ * small that a queue on the path which it keeps full runs empty. Then it opens again by slow start.
  */
 void cwnd_drain(struct cwnd *cwnd, uint64_t until);
 
 /*
- * A queue pair goes back N, and nothing of it is in flight: where a round trip is long, a window
- * that is sent at once would overflow the queue that has lost some of it, and so it opens again by
- * slow start, as TCP's after a timeout (RFC 5681, 3.1).
+ * A queue pair goes back N, and has nothing in flight. Where a round trip is long, a whole window
+ * sent at once would overflow the very queue that has lost some of it: so the window opens again by
+ * slow start, as TCP's does after a timeout (RFC 5681, 3.1).
  */
 void cwnd_on_restart(struct cwnd *cwnd, const struct rtt *rtt);
 

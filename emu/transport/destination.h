@@ -42,9 +42,9 @@ struct destination {
 	struct hca *hca;
 	/* ns; written under the lock, read without it */
 	_Atomic uint64_t probe_timeout;	   /* RTT and variation */
-	_Atomic uint64_t retransmit_least; /* the least, before anything is sent twice */
-	_Atomic uint64_t repair_timeout;   /* the same of what a NAK asked for; 0: not measured */
-	/* What an answer took that came after an ACK timeout, if none was measured; 0: none did. */
+	_Atomic uint64_t retransmit_least; /* the least wait before a packet is sent twice */
+	_Atomic uint64_t repair_timeout;   /* of retransmissions after a NAK; 0: not measured */
+	/* destination_answered_late(), as long as no round trip was measured; else 0. */
 	_Atomic uint64_t late_answer;
 	_Atomic uint64_t acked_at;	/* when something arrived last */
 	_Atomic uint64_t lost_at;	/* 0: nothing ever was */
@@ -78,13 +78,13 @@ uint32_t destination_take(struct destination *destination, struct arbiter_member
 void destination_sent(struct destination *destination, uint64_t bytes);
 
 /*
- * @bytes have arrived; @sample: a round trip that was measured, or 0. @ambiguous: unless an
- * answer was lost and what it times is the answer to a probe. Where packets have been lost lately
- * that doesn't count; elsewhere it was the peer that took its time.
+ * @bytes were acknowledged; @sample: a round trip that was measured, or 0. @ambiguous: a probe was
+ * sent meanwhile, and @sample may time the answer to that. Where packets have been lost lately the
+ * sample is ignored then; elsewhere it counts, for the peer was only slow.
  */
 void destination_acked(struct destination *destination, uint64_t bytes, uint64_t sample,
 		       bool ambiguous, uint64_t now);
-/* @bytes weren't used, or aren't in flight any more, and nothing is known of them. */
+/* @bytes leave the window without an acknowledgement: they weren't sent, or count no longer. */
 void destination_discard(struct destination *destination, uint64_t bytes);
 
 /* Whether anything was acknowledged after @time. */
@@ -95,53 +95,53 @@ bool destination_lossy(const struct destination *destination, uint64_t now);
 /* So many that a NAK or what it asked for is lost more often than an answer is late. */
 bool destination_very_lossy(const struct destination *destination, uint64_t now);
 
-/* Something was lost, or marked. Returns the number of the window's reduction. */
+/* Something was lost, or marked. Returns what cwnd_on_lost() does. */
 uint32_t destination_lost(struct destination *destination, enum cwnd_loss loss, uint64_t now);
-/* The same of what was sent before the latest reduction (RFC 9002, 7.3.2): no reason for another.
- */
+/* What was lost was sent before the latest reduction: no reason for another (RFC 9002, 7.3.2). */
 void destination_lost_before(struct destination *destination, uint64_t now);
-/* A queue pair sends again all that was in flight, for some of it was lost. */
+/* A queue pair goes back N, for some of what it had in flight was lost. */
 void destination_restarted(struct destination *destination);
 /*
- * After a silence a packet was sent again, and @time after that came an answer. Returns whether
- * something was lost: the peer hasn't been slow, for it answered soon; and what was sent before
- * isn't what it answered, or that would have come at any time.
+ * A packet was retransmitted as a probe, and its acknowledgement came @time later. Returns whether
+ * the first copy had been lost. It had, if that is about a round trip: a peer that was only slow
+ * would acknowledge the first copy, which may happen at any time.
  */
 bool destination_probe_answered(struct destination *destination, uint64_t time, uint64_t now);
 /*
- * After an ACK timeout the answer came @time after what it answers was sent first. As long as no
- * round trip was measured that is all that is known of one that takes longer than the timeout, for
- * what is sent again isn't timed (Karn's rule).
+ * After an ACK timeout the answer came, @time after the packet had first been sent. As long as no
+ * round trip was measured this is all that is known of a path on which one takes longer than the
+ * timeout: what was retransmitted isn't timed (Karn's rule).
  */
 void destination_answered_late(struct destination *destination, uint64_t time);
 /* How long an answer may take, as far as is known. */
 uint64_t destination_slowest_answer(const struct destination *destination);
-/* What a NAK asked for was answered @time after it was sent. */
+/* The retransmission that a NAK asked for was acknowledged after @time. */
 void destination_repaired(struct destination *destination, uint64_t time, uint64_t now);
-/* What was taken for lost then had arrived. */
+/* What was taken for lost in reduction number @reduction had arrived. */
 void destination_spurious(struct destination *destination, uint32_t reduction);
 
 /*
- * A packet is missing: whether it is to be sent again alone. Not if the peer drops what is behind
- * it; but with each DROPS_UNTIL_RETRANSMIT-th gap it is found out anew whether it does.
+ * The peer misses a packet: whether that one is to be retransmitted alone, rather than all from
+ * there on. Not if the peer drops what comes behind a gap; but each DROPS_UNTIL_RETRANSMIT-th gap
+ * is a test whether it still does.
  */
 bool destination_on_gap(struct destination *destination);
-/* Whether a peer that misses the next one, too, has lost it rather than dropped it. */
+/* Whether the peer is known to keep what comes behind a gap. */
 bool destination_keeps(struct destination *destination);
-/* A retransmission was answered: what was behind it had been kept there, or not. */
+/* The answer to a retransmission shows that the peer had kept what was sent behind it, or not. */
 void destination_note_kept(struct destination *destination);
 void destination_note_dropped(struct destination *destination);
 
-/* Whether it is known that no answer comes as soon as @time after what it answers was sent. */
+/* Whether @time is shorter than any round trip: an answer so soon is to an earlier packet. */
 bool destination_answers_later(struct destination *destination, uint64_t time);
 
-/* Nothing that is sent now is answered before, ns; 0: not known. */
+/* The shortest round trip, ns; 0: none was measured yet. */
 uint64_t destination_least_round_trip(struct destination *destination);
 
-/* Whether answers come soon, as far as is known. */
+/* Whether a round trip has ever taken COALESCE_ROUND_MOST or less. */
 bool destination_is_near(const struct destination *destination);
 
-/* How much may be in flight now. */
+/* The size of the congestion window, bytes. */
 uint64_t destination_limit(struct destination *destination);
 
 /* @member doesn't wait any more (its QP is being destroyed or reset). */

@@ -93,7 +93,7 @@ struct srq *message_srq(const struct message *message, const struct qp *qp);
 /* The protection domain of the memory that the peer of @qp names. */
 const struct pd *message_pd(const struct message *message, const struct qp *qp);
 
-/* Take a receive of @qp or its SRQ for the message, which has none. Returns whether it has then. */
+/* Take a receive of @qp or its SRQ for the message, which has none. False: none is posted. */
 bool message_take_receive(struct message *message, struct qp *qp);
 
 /*

@@ -135,7 +135,7 @@ static bool came_on(const struct path *path, const struct link_frame *frame)
 
 /*
  * IBA 17.2.8.1.3: MigReq on the alternate path is a request to migrate, which takes ARMED. What
- * comes late on a path that was left IBA would have sent again.
+ * comes late on a path that was left is accepted, though IBA would have it dropped.
  */
 bool migration_accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {

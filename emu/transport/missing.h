@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Responses that the requester misses. A READ, an atomic and the like have responses of their own;
- * one that comes says that all before it were sent (IBA 9.7.5.1.4), so that one which hasn't come
- * was lost (9.9.2.3). Those that come behind it are kept (emu/transport/reorder.h), and what is
- * missing is asked for again, each range by a request of its own (9.7.5.1.3).
+ * Responses that the requester misses. A READ, an atomic and the like have responses of their own,
+ * which are sent in order (IBA 9.7.5.1.4): when one comes, those before it that haven't come were
+ * lost (9.9.2.3). Those that come behind it are kept (emu/transport/reorder.h), and what is missing
+ * is asked for again, each range by a request of its own (9.7.5.1.3).
  *
  * The completer notes what comes and receives what was kept; recovery says when to ask, and the
  * requester asks. Belongs to a queue pair and is protected by qp.lock.

@@ -16,7 +16,7 @@ struct cwnd;
 struct rtt;
 
 struct pacer {
-	uint64_t drained; /* when what was sent is, at the rate it is paced to, ns */
+	uint64_t drained; /* when all that was sent has drained at the paced rate, ns */
 };
 
 /* When to ask again, ns; 0: send now. */

@@ -11,11 +11,12 @@
  *   a completion of their QP is delivered that says so     (emu/objects/cq.c)
  *   a READ, atomic, ATOMIC WRITE or FLUSH is executed, of any QP (emu/transport/rd_atomic.c)
  *   a fenced request starts, which may send what was read  (emu/transport/requester.c)
- *   a key ends or changes, or the QP is reset; or what stands for another process's is forgotten
+ *   a key ends or changes, the QP is reset, or the delegate of another process's QP is freed
  *                                                          (emu/transport/xrc_remote.c)
  *   another payload comes for the same place, so that the later one is what stays
  *
- * What hca_create() makes has none of it; then all that it costs is a look at hca.placement.
+ * An HCA has none of it without placement_enable(): then all that it costs is a look at
+ * hca.placement.
  *
  * placement.lock is a leaf: the QP's and the CQ's may be held. No key stays pinned between two
  * calls.

@@ -84,13 +84,13 @@ void recovery_end_run(struct qp *qp, uint64_t unused)
 
 	if (!recovery->destination)
 		return;
-	/* It was woken for space in the window, and didn't ask for it. */
+	/* It was woken since there was space in the window, and asked for none. */
 	if (atomic_load_explicit(&recovery->member.woken, memory_order_relaxed))
 		destination_forget(recovery->destination, &recovery->member);
 	destination_discard(recovery->destination, unused);
 }
 
-/* What lies before @end was sent once more. */
+/* What lies before @end was retransmitted. */
 static void note_retransmitted(struct qp *qp, uint32_t end)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -145,7 +145,7 @@ void recovery_on_retransmitted(struct qp *qp, uint32_t end, bool response, uint6
 		recovery->resume_psn = qp->requester.psn;
 }
 
-/* Then it is the oldest packet that will be sent again, but not before its time. */
+/* So the oldest packet will be retransmitted, but not before its time. */
 void recovery_nothing_new(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;

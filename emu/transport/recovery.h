@@ -2,14 +2,14 @@
 /*
  * Loss recovery of a reliable queue pair: everything between sending a packet and its
  * acknowledgement (IBA 9.7.6, 9.9.2; RFC 9002 and RFC 8985 where IBA leaves it to us). It owns the
- * state, the retry counters, the deadlines, the bytes in flight and what is sent again;
+ * state, the retry counters, the deadlines, the bytes in flight and what is retransmitted;
  * recovery_events.c has the table of which event leads where. The requester asks it what may be
  * sent and reports what was; the completer reports acknowledgements and NAKs; time comes by
  * recovery_run().
  *
  * A packet counts as lost when a NAK says so, when a response was passed over, or when a probe
- * shows it; never because an answer takes long. What has the local ACK timeout expire is sent
- * again, and counts as a retry.
+ * shows it; never because an answer takes long. When the local ACK timeout expires the oldest
+ * packet is retransmitted, which counts as a retry.
  *
  * Its state belongs to the QP and is protected by qp.lock.
  */
@@ -69,9 +69,9 @@ struct recovery {
 	uint8_t retries, rnr_retries; /* left */
 	uint8_t probes;		      /* since there was progress */
 	bool probe_wanted;	      /* the requester is to send one */
-	bool nothing_new;	      /* had nothing for the last one that wasn't sent before */
+	bool nothing_new;	      /* it had no new packet to send as the last one */
 	bool probes_only;	      /* until there is an answer: its peer answers others */
-	bool response_missed;	      /* was noticed: not again before there is progress */
+	bool response_missed;	      /* a response was: not noted again before there is progress */
 	bool timed_out;		      /* since there was progress */
 
 	/*
@@ -88,13 +88,13 @@ struct recovery {
 	 * told from another one's.
 	 */
 	uint64_t retransmitted_at;
-	bool retransmit_wanted;	  /* the requester is to send the oldest packet again, alone */
+	bool retransmit_wanted;	  /* the requester is to retransmit the oldest packet, alone */
 	bool retransmit_response; /* what was retransmitted last asks for a response */
 	bool nak_follows;	  /* it was retransmitted before its NAK, which is ignored */
 	uint8_t retransmit_run;	  /* packets in a row that were retransmitted one by one */
 	uint32_t retransmit_end;  /* one beyond what was retransmitted last */
 	uint32_t highest_retransmitted; /* one beyond the last that was sent more than once */
-	uint32_t probed_psn;		/* of what was sent again as a probe */
+	uint32_t probed_psn;		/* of what was retransmitted as a probe */
 
 	/* At the last ACK timeout bytes waited for the receiver to read them. */
 	bool unread;
@@ -103,7 +103,7 @@ struct recovery {
 
 	uint64_t since;	       /* when there was progress, or the first packet was sent; ns */
 	uint64_t nak_at;       /* when a NAK for requester.unacked came; 0: not since progress */
-	uint64_t probed_at;    /* when a packet was sent again as a probe; 0: it was answered */
+	uint64_t probed_at;    /* when a packet was retransmitted as a probe; 0: it was answered */
 	uint64_t silent_since; /* what @since was at the first of the retries */
 
 	/* Deadlines, ns, or TIME_NEVER. */
@@ -112,7 +112,7 @@ struct recovery {
 	uint64_t probe_at;
 	uint64_t rnr_until;
 
-	/* One packet at a time is timed, never one that was sent again (Karn's rule). */
+	/* One packet at a time is timed, never one that was retransmitted (Karn's rule). */
 	bool timing;
 	bool ambiguous; /* its answer may be a probe's */
 	uint32_t timed_psn;
@@ -122,7 +122,7 @@ struct recovery {
 	bool progress;
 	uint64_t acked; /* bytes */
 
-	bool beyond; /* the acknowledgement being looked at is of what was to be sent again */
+	bool beyond; /* the acknowledgement being looked at is of what was to be retransmitted */
 
 	uint32_t reduction;  /* of the window, taken back if nothing was lost after all; 0: none */
 	bool reduced_all;    /* for all that was in flight, not for packets that were missing */
@@ -160,7 +160,7 @@ bool recovery_may_send(const struct qp *qp);
  * destination_take() has it.
  */
 uint32_t recovery_take(struct qp *qp, uint64_t cost, uint32_t count, uint64_t now, uint64_t *until);
-/* What is to be sent now has been: @unused bytes of what recovery_take() gave go back. */
+/* The requester's run is over: @unused bytes of what recovery_take() gave go back. */
 void recovery_end_run(struct qp *qp, uint64_t unused);
 /* A probe of @cost bytes may be sent whatever the window says. Returns @cost. */
 uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
@@ -168,14 +168,14 @@ uint64_t recovery_take_probe(struct qp *qp, uint64_t cost);
 /* The packet with @psn, of what recovery_take() gave, is on its way; @again: not the first time. */
 void recovery_on_sent(struct qp *qp, uint32_t psn, uint64_t cost, bool again, uint64_t now);
 /*
- * Whether it may pay to send more again than the packet that is missing: many are lost, and the
+ * Whether it may pay to retransmit more than the packet that is missing: many are lost, and the
  * responder keeps what is behind them.
  */
 bool recovery_retransmits_more(const struct qp *qp, uint64_t now);
 /*
- * The packet at requester.unacked was sent again, alone, as retransmit_wanted asked for. It is in
- * the window since it was sent first. @end: one beyond it, or beyond the last of the responses that
- * it asks for.
+ * The packet at requester.unacked was retransmitted, alone, as retransmit_wanted asked for. It is
+ * in the window since it was sent first. @end: one beyond it, or beyond the last of the responses
+ * that it asks for.
  */
 void recovery_on_retransmitted(struct qp *qp, uint32_t end, bool response, uint64_t now);
 /* A probe was wanted, and there is nothing new to send. */
@@ -185,18 +185,20 @@ void recovery_arm(struct qp *qp, uint64_t now);
 
 /* --- called by the completer ------------------------------------------------ */
 
-/* Packets of @cost bytes have arrived, and their acknowledgement follows; @beyond: the cursor had
- * been moved back before the last of them. */
+/*
+ * Packets of @cost bytes were acknowledged; recovery_on_acked() follows. @beyond: the last of them
+ * lies beyond the cursor, which had been moved back to retransmit it.
+ */
 void recovery_count_acked(struct qp *qp, uint64_t cost, bool beyond);
 /* A response acknowledged something new: everything before requester.unacked. */
 void recovery_on_acked(struct qp *qp, uint64_t now);
 /* The responder misses the packet at requester.unacked, says a NAK (IBA 9.7.5.2.3). */
 void recovery_on_sequence_nak(struct qp *qp, uint64_t now);
-/* A response was passed over (IBA 9.9.2.3), and what came behind it isn't kept. */
+/* A response was passed over (IBA 9.9.2.3), and what came behind it is dropped. */
 void recovery_on_response_missed(struct qp *qp, uint64_t now);
-/* It is kept: what is missing may have to be asked for (emu/transport/missing.h). */
+/* The same, but that is kept: what is missing may have to be asked for (missing.h). */
 void recovery_on_missing(struct qp *qp, uint64_t now);
-/* One beyond all that has been sent and isn't going to be sent again in any case. */
+/* One beyond all that has been sent and isn't going to be retransmitted in any case. */
 uint32_t recovery_sent_end(const struct qp *qp);
 /* The responder has no receive for @delay ns (IBA 9.7.5.2.8). */
 void recovery_on_rnr_nak(struct qp *qp, uint64_t delay, uint64_t now);

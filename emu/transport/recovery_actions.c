@@ -19,7 +19,7 @@ static void go_back(struct qp *qp)
 	hca_schedule(qp->hca, qp);
 }
 
-/* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be sent again. */
+/* Go back N (IBA 9.7.5.1.2): everything from requester.unacked on is to be retransmitted. */
 static void restart(struct qp *qp)
 {
 	go_back(qp);
@@ -35,7 +35,7 @@ static void restart_lost(struct qp *qp)
 	destination_restarted(qp->recovery.destination);
 }
 
-/* The oldest packet is to be sent again. What the others come to, its answer shows. */
+/* The oldest packet is to be retransmitted. What became of the others its answer shows. */
 static void go_back_for_head(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -77,7 +77,7 @@ static void lost_from(struct qp *qp, uint32_t psn, enum cwnd_loss loss, uint64_t
 }
 
 /*
- * What was missing has come sooner than what is sent again can be answered: the network has changed
+ * What was missing is acknowledged sooner than its retransmission can be: the network has changed
  * the order of packets, which is no reason to send less (RFC 3522).
  */
 static void settle_reduction(struct qp *qp, uint64_t now)
@@ -114,7 +114,7 @@ static void lost_many(struct qp *qp, uint64_t now)
 
 /* --- acknowledged ------------------------------------------------------------------------ */
 
-/* @psn isn't behind @unacked. */
+/* A mark at *@psn moves on with @unacked. */
 static void keep_up(uint32_t *psn, uint32_t unacked)
 {
 	if (psn_distance(*psn, unacked) < 0)
@@ -161,9 +161,9 @@ bool recovery_go_on(struct qp *qp, uint64_t now)
 }
 
 /*
- * What was silent answers a probe: it was slow, or what the probe has retransmitted had been lost,
- * which is a reason to reduce the window as any other (RFC 8985, 7.4.2). If more had been sent
- * behind that, what becomes of it shows how much was lost.
+ * A peer that was silent answers a probe: it was slow, or what the probe has retransmitted had been
+ * lost, which is a reason to reduce the window as any other (RFC 8985, 7.4.2). If more had been
+ * sent behind that, what becomes of it shows how much was lost.
  */
 bool recovery_answered(struct qp *qp, uint64_t now)
 {
@@ -199,8 +199,8 @@ bool recovery_lose_rest(struct qp *qp, uint64_t now)
 }
 
 /*
- * What a probe put in doubt arrives. Sooner than anything that was sent again can be answered it
- * was late, and the window was reduced in vain; later, the responder had kept it.
+ * What a probe put in doubt has arrived. If that is sooner than any retransmission can be answered
+ * it was only late, and the window is restored; if it is later, the responder had kept it.
  */
 bool recovery_restore(struct qp *qp, uint64_t now)
 {
@@ -216,8 +216,7 @@ bool recovery_restore(struct qp *qp, uint64_t now)
 	}
 	if (recovery_behind_probe(qp))
 		requester_resume(qp, recovery->resume_psn);
-	/* What was asked for before the probe has been lost again, for the answer to that is here.
-	 */
+	/* The probe has been answered: what was asked for before it has been lost again. */
 	if (qp->missing.any && recovery_retransmits_one(recovery->previous)) {
 		missing_ask_all(&qp->missing, false);
 		qp->missing.wanted = true;
@@ -311,7 +310,7 @@ bool recovery_retransmit_lost(struct qp *qp, uint64_t now)
 
 /*
  * The responder has dropped what came behind the packet that was retransmitted, or it was lost,
- * too: either way all of it is sent again.
+ * too: either way all of it is retransmitted.
  */
 bool recovery_drop_rest(struct qp *qp, uint64_t now)
 {
@@ -321,7 +320,7 @@ bool recovery_drop_rest(struct qp *qp, uint64_t now)
 
 /*
  * The packet behind the one that was retransmitted is missing, too, and is retransmitted before its
- * NAK comes: the responder sends that when the next packet arrives, and it asks for nothing new.
+ * NAK comes. The responder sends that NAK when the next packet arrives: it is to be ignored.
  */
 bool recovery_retransmit_next(struct qp *qp, uint64_t now)
 {

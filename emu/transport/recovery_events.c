@@ -8,7 +8,7 @@
 
 enum recovery_event {
 	EVENT_ACKED,	     /* something new */
-	EVENT_ACKED_BEYOND,  /* what was to be sent again: it hadn't been lost */
+	EVENT_ACKED_BEYOND,  /* what was to be retransmitted: it hadn't been lost */
 	EVENT_ACKED_KEPT,    /* what lies behind the packet that was retransmitted */
 	EVENT_ACKED_LATE,    /* that packet, too soon for the retransmission: it hadn't been lost */
 	EVENT_ANSWERED,	     /* a probe or a retransmission, and no more, though more was sent */
@@ -36,7 +36,7 @@ struct recovery_transition {
 };
 
 /*
- * Which event leads where. During an RNR delay everything in flight is sent again later anyway,
+ * Which event leads where. During an RNR delay everything in flight is retransmitted later anyway,
  * and whatever else the responder says of it is an echo of that.
  */
 static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EVENTS] = {
@@ -178,7 +178,7 @@ void recovery_on_acked(struct qp *qp, uint64_t now)
 	recovery_event(qp, event, now);
 }
 
-/* What the retransmission has made possible to receive may be answered one after the other. */
+/* What was kept behind the gap may need responses, which come one after the other. */
 static bool responses_follow(const struct qp *qp)
 {
 	return qp->recovery.retransmit_response || qp->requester.rd_atomic;
@@ -244,7 +244,7 @@ void recovery_drain(struct qp *qp, uint64_t now)
 
 /* --- lost -------------------------------------------------------------------------------- */
 
-/* Whether just the packet that the NAK names is to be sent again. */
+/* Whether just the packet that the NAK names is to be retransmitted, or all from there on. */
 static enum recovery_event nak_event(struct qp *qp)
 {
 	struct recovery *recovery = &qp->recovery;
@@ -277,8 +277,7 @@ void recovery_on_sequence_nak(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	/* What has yet to be sent again, since the requester has gone back, isn't lost once more.
-	 */
+	/* The requester has gone back to it already, and not sent it again yet. */
 	if (qp->requester.psn == qp->requester.unacked || is_doubled_nak(recovery, now))
 		return;
 	recovery->nak_at = now;
@@ -302,7 +301,7 @@ void recovery_on_response_missed(struct qp *qp, uint64_t now)
 	recovery_event(qp, EVENT_NAK_ALL, now);
 }
 
-/* Without a retry left, all is sent again, as in nak_event(). */
+/* Without a retry left, all is retransmitted, as in nak_event(). */
 void recovery_on_missing(struct qp *qp, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;

@@ -11,21 +11,22 @@
 
 #include "emu/objects/qp.h"
 
-/* One packet at a time is sent again. It isn't counted: it is in flight already, or was. */
+/* States in which one packet at a time is retransmitted, outside of the window: it is in flight
+ * already, or was. */
 static inline bool recovery_retransmits_one(enum recovery_state state)
 {
 	return state == RECOVERY_HEAD_PROBE || state == RECOVERY_SECOND_PROBE;
 }
 
-/* Whether something was sent behind the cursor, and it isn't known what became of it. */
+/* Whether the cursor was moved back, and what became of the packets beyond it isn't known. */
 static inline bool recovery_behind_probe(const struct qp *qp)
 {
 	return psn_distance(qp->recovery.resume_psn, qp->requester.unacked) > 0;
 }
 
-/* What was sent doesn't count any more: it was lost, or it is to be sent again. */
+/* What is in flight leaves the window: it was lost, or is to be retransmitted. */
 void recovery_discard_in_flight(struct qp *qp);
-/* It may still be in flight, but others needn't wait for it; until it counts again. */
+/* The same for a while: it may still be in flight, but other queue pairs needn't wait for it. */
 void recovery_stop_counting(struct qp *qp);
 void recovery_count_again(struct recovery *recovery);
 

@@ -15,7 +15,7 @@ uint64_t recovery_retransmit_timeout(const struct recovery *recovery)
 	return timeout > least ? timeout : least;
 }
 
-/* Whether a packet that is retransmitted in vain costs little, and is likely to have been lost. */
+/* Whether the oldest packet is likely to have been lost, and costs little to retransmit in vain. */
 static bool retransmits_early(const struct qp *qp, uint64_t now)
 {
 	const struct recovery *recovery = &qp->recovery;
@@ -25,8 +25,8 @@ static bool retransmits_early(const struct qp *qp, uint64_t now)
 }
 
 /*
- * What a retransmission takes to be answered, where that is what is waited for. An answer that is
- * asked for again comes behind all others that are under way, and so is waited for when those have
+ * How long the answer to a retransmission takes; 0: it isn't known. Responses that are asked for
+ * again come behind all others that are under way, and waiting for them begins when those have
  * come: for a round trip without any queue.
  */
 static uint64_t answer_time(const struct qp *qp)
@@ -143,7 +143,7 @@ uint64_t recovery_deadline(const struct recovery *recovery)
 
 /*
  * New packets first, for if nothing was lost they cost nothing. But where packets are lost, so
- * is a NAK now and then, and a packet that was sent again.
+ * is a NAK now and then, and a retransmission.
  */
 bool recovery_retransmit_due(const struct qp *qp, uint64_t now)
 {
@@ -156,7 +156,7 @@ bool recovery_retransmit_due(const struct qp *qp, uint64_t now)
 	return recovery->nothing_new || recovery->probes >= new_packets;
 }
 
-/* Each of them was answered alone: what was sent behind them is lost, too, one must suppose. */
+/* The answers to a run of retransmissions acknowledged one packet each: all is lost, it seems. */
 static bool is_lost_run(const struct qp *qp)
 {
 	const struct recovery *recovery = &qp->recovery;
@@ -169,7 +169,7 @@ bool recovery_early_due(const struct qp *qp, uint64_t now)
 {
 	const struct requester *req = &qp->requester;
 
-	/* What waits for its own answer is asked for by itself. */
+	/* Not a request that has responses of its own (emu/transport/missing.h). */
 	return retransmits_early(qp, now) && !is_lost_run(qp) &&
 	       psn_distance(req->psn, req->unacked) > 1 &&
 	       !send_queue_at(&qp->sq, qp->sq.done)->kind->response;

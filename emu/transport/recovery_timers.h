@@ -29,18 +29,19 @@ uint64_t recovery_next_probe(const struct qp *qp, uint64_t now);
  */
 void recovery_put_off_asking(struct qp *qp, uint64_t now);
 
-/* Whether the probe that is due is to be a packet that was sent before. */
+/* Whether the probe that is due is to be a retransmission, rather than a new packet. */
 bool recovery_retransmit_due(const struct qp *qp, uint64_t now);
 
 /*
- * And early, alone, while sending goes on: where packets are lost that often, to a peer that keeps
- * what is behind them.
+ * Whether it is to be the oldest packet alone, while sending goes on: where many packets are lost,
+ * to a peer that keeps what is behind them.
  */
 bool recovery_early_due(const struct qp *qp, uint64_t now);
 
 /*
  * The local ACK timeout has expired. Whether the answer may be among what had arrived by then and
- * we haven't read yet, for want of the CPU: then it is put off for a moment, if not for ever.
+ * we haven't read yet, for want of the CPU: then the timeout is put off for a moment, and for
+ * TIMEOUT_PUT_OFF_MOST in all.
  */
 bool recovery_put_off(struct qp *qp, uint64_t now);
 

@@ -41,7 +41,7 @@ void requester_reset(struct requester *requester);
 /* Send what may be sent now. The caller flushes the outbox before it unlocks the QP. */
 void requester_run(struct qp *qp, struct outbox *outbox);
 
-/* Move the cursor back to requester.unacked: recovery has everything from there on sent again. */
+/* Move the cursor back to requester.unacked: everything from there on is retransmitted. */
 void requester_restart(struct qp *qp);
 /* Move it on again to @psn, where it was before: what lies before that is on its way, or arrived.
  */

@@ -17,10 +17,10 @@ bool responder_allows(const struct qp *qp, const struct packet *packet);
  */
 bool responder_receive_expected(struct qp *qp, const struct packet *packet, uint64_t now);
 
-/* A request behind the expected one. */
+/* A request behind the expected one: out of order, as at least one before it is missing. */
 void responder_receive_early(struct qp *qp, const struct packet *packet);
 
-/* Before the expected one. */
+/* Before the expected one: a duplicate. */
 void responder_receive_late(struct qp *qp, const struct packet *packet, uint64_t now);
 
 /*

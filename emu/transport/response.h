@@ -24,7 +24,10 @@ struct response_range {
 	uint32_t next, end;
 };
 
-/* Of an answer, to be given again; what lies between is sent, too, if there would be more. */
+/*
+ * Ranges of one answer that have yet to be sent. One more is joined with a neighbour: what lies
+ * between the two is sent, too.
+ */
 #define RESPONSE_RANGES 4
 
 /* What is kept of a READ, an atomic or the like (emu/transport/rd_atomic.h) to answer it, and to

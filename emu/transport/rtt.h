@@ -46,15 +46,15 @@ uint64_t rtt_recent_least(const struct rtt *rtt);
 /* Whether packets wait in queues for longer than they travel. */
 bool rtt_queueing(const struct rtt *rtt);
 
-/* What an answer takes but rarely (RFC 9002, 6.2.1), at @least. */
+/* Nearly every answer comes within this time (RFC 9002, 6.2.1), which is @least or more. */
 uint64_t rtt_timeout(const struct rtt *rtt, uint64_t least);
 /*
- * The same if the peer gets the CPU when it wants it. Half a round trip more at least: where they
- * are all alike a probe would go just when the answer comes.
+ * The same while the peer gets the CPU whenever it wants it. At least half a round trip more than
+ * the mean: where all take as long, a probe would leave just when the answer comes.
  */
 uint64_t rtt_typical_timeout(const struct rtt *rtt, uint64_t least);
 
-/* The same, and twice the longest: from the last sign of the peer to the first probe. */
+/* From the last sign of the peer to the first probe: at least twice the longest round trip. */
 uint64_t rtt_probe_timeout(const struct rtt *rtt, uint64_t least);
 
 #endif
