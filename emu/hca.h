@@ -57,7 +57,7 @@ struct observe;
 struct placement;
 struct xrc_domain;
 
-/* What the device can do: ibv_query_device tells it, and everything enforces it. */
+/* What the device can do: ibv_query_device() shows it, and every create and post enforces it. */
 struct hca_limits {
 	struct ibv_device_attr device;
 	uint64_t cap_flags_ex; /* device_cap_flags_ex beyond those of device */
@@ -142,7 +142,7 @@ struct hca {
 	struct link_frame frames[RECEIVE_BATCH];
 	bool urgent; /* a peer waits for what is to be sent to it; under receive_lock */
 	_Atomic uint64_t all_read_at; /* what had arrived by then has been received */
-	/* The last round has left packets, which the link may have taken from its descriptors. */
+	/* The last round left packets in the link, where no descriptor may show them any more. */
 	_Atomic bool unread;
 	struct icrc_flows icrc_flows;
 	struct deferred deferred;
@@ -161,7 +161,7 @@ struct hca {
 	_Atomic bool peer_awaited;
 	_Atomic bool acks_wanted; /* hca_request_acks() was called, and they have yet to be sent */
 	_Atomic pthread_t receiver;   /* the thread that had receive_lock last, in a round */
-	_Atomic uint64_t polled_at;   /* about when an application thread last polled, in vain */
+	_Atomic uint64_t polled_at;   /* about when an application's poll last found nothing */
 	_Atomic unsigned int senders; /* threads that send more than one outbox takes */
 	struct pool outboxes;
 	struct packet_pool packets;

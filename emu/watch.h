@@ -2,11 +2,11 @@
 /*
  * What a checker of the application's work hears of it (URXE_CHECK: verbs/check/work.c): each work
  * request on its way from being posted to its completion being polled, and what becomes of memory.
- * Given with struct hca_options; without it nothing is told, and each place costs a look at
+ * Given with struct hca_options; without it nothing is called, and each place costs a look at
  * hca.watch.
  *
- * Called with the locks held that are named. What is called may pin keys and take locks of its own,
- * which are leaves; it calls nothing else of the core.
+ * Each comment begins with the locks that the caller holds. What is called may pin keys and take
+ * locks of its own, which are leaves; it calls nothing else of the core.
  */
 #ifndef URXE_EMU_WATCH_H
 #define URXE_EMU_WATCH_H
@@ -22,7 +22,7 @@ struct qp;
 struct srq;
 
 struct work_watch {
-	/* None. What the watch keeps with them is their member `watched`. */
+	/* None. What the watch keeps with an object is its member `watched`. */
 	void (*qp_created)(struct qp *qp);
 	void (*qp_destroyed)(struct qp *qp);
 	void (*cq_created)(struct cq *cq);

@@ -49,7 +49,7 @@ const char *guard_fault_text(const struct guard_fault *fault);
 
 /*
  * Call @touch, which accesses @memory and neither takes locks nor allocates. False when
- * a fault in @memory ended it; @fault (or NULL) is then told which.
+ * a fault in @memory ended it; *@fault, if not NULL, then says which.
  */
 bool guard_run(const struct iovec *memory, unsigned int count, void (*touch)(void *context),
 	       void *context, struct guard_fault *fault);

@@ -189,17 +189,17 @@ struct link_ops {
 	uint64_t (*deadline)(struct link *link);
 
 	/*
-	 * The thread that makes progress is about to sleep on the descriptors: from now on what
-	 * arrives makes one of them readable, until receive() has read it (share.woken). Returns
-	 * when receive() wants to be called at the latest, 0: something has arrived. By the caller
-	 * of receive(). May be NULL for a link whose descriptors always tell.
+	 * The progress thread is about to sleep on the descriptors: from now on what arrives makes
+	 * one of them readable, until receive() has read it (share.woken). Returns when receive()
+	 * wants to be called at the latest, 0: something has arrived. By the caller of receive().
+	 * May be NULL for a link whose descriptors show all that arrives.
 	 */
 	uint64_t (*prepare_sleep)(struct link *link);
 
 	/*
 	 * Bytes that may be under way to the receiver of @qpn at the end of @path before they are
-	 * a burden: RC's window stays below. UINT32_MAX: the link knows no such bound, as one that
-	 * has NULL here.
+	 * a burden: RC's window stays below. UINT32_MAX: there is no such bound. May be NULL for a
+	 * link without one.
 	 */
 	uint32_t (*capacity)(struct link *link, const struct path *path, uint32_t qpn);
 
@@ -221,8 +221,8 @@ struct link_ops {
 			   uint64_t *read);
 
 	/*
-	 * What became of the receiver of @qpn at the end of @path: for messages, slow. Often in a
-	 * row it says no more than LINK_PEER_UNKNOWN. May be NULL for a link that knows nothing.
+	 * What became of the receiver of @qpn at the end of @path: for messages, slow. A link that
+	 * is asked too often answers LINK_PEER_UNKNOWN. May be NULL for one that knows nothing.
 	 */
 	void (*describe_peer)(struct link *link, const struct path *path, uint32_t qpn,
 			      struct link_peer *peer);
@@ -254,13 +254,13 @@ struct link_ops {
 	void (*leave)(struct link *link, const union ibv_gid *group);
 
 	/*
-	 * A UD QP shows its receives the hop limit of what they receive: frames have it from
+	 * There is a UD QP, whose receives show the hop limit of their packets: frames have it from
 	 * now on. Costs a little per frame. May be NULL for a link whose frames always have it.
 	 */
 	void (*receive_ttl)(struct link *link);
 
 	/*
-	 * Which process a frame came from: for those that say to be from this machine. Two system
+	 * Which process a frame came from whose source address is one of this machine. Two system
 	 * calls. May be NULL for a link that can't be sent to by other users.
 	 */
 	enum link_sender (*sender)(struct link *link, const struct link_frame *frame);
