@@ -124,7 +124,7 @@ struct link_frame {
 	uint8_t forwards;   /* how often it was handed on before it came here */
 	uint32_t interface; /* of a multicast: that it came in by; 0: unknown */
 	uint64_t captured;  /* the time of its record in link.capture; 0: it has none */
-	bool message;	    /* of another HCA of this machine (share_ops.tell), and no packet */
+	bool message;	    /* of another HCA of this machine (share_ops.send_message): no packet */
 	bool shared;	    /* its sender may still write to @data: look at each part once */
 	bool trusted;	    /* it came through memory, and has no ICRC */
 };

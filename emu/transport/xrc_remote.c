@@ -60,7 +60,7 @@ static enum responder_fault ask_owner(struct qp *qp, const struct packet *packet
 	uint32_t length = packet->op->headers_length + packet->payload_length + trailer;
 	struct xrc_message *message;
 	uint8_t *bytes;
-	bool told;
+	bool sent;
 
 	if (length > WIRE_PACKET_MAX)
 		return RESPONDER_FAULT_LENGTH;
@@ -83,10 +83,10 @@ static enum responder_fault ask_owner(struct qp *qp, const struct packet *packet
 	bytes = mempcpy(message + 1, packet->headers, packet->op->headers_length);
 	bytes = mempcpy(bytes, packet->payload, packet->payload_length);
 	memset(bytes, 0, trailer); /* what was kept for a while has none */
-	told = share->ops->tell(share, message->srqn, message, sizeof(*message) + length);
+	sent = share->ops->send_message(share, message->srqn, message, sizeof(*message) + length);
 	free(message);
-	remote->asked = told;
-	return told ? RESPONDER_FAULT_WAIT : RESPONDER_FAULT_XRC;
+	remote->asked = sent;
+	return sent ? RESPONDER_FAULT_WAIT : RESPONDER_FAULT_XRC;
 }
 
 enum responder_fault xrc_place_elsewhere(struct qp *qp, const struct packet *packet, uint64_t now)
@@ -122,7 +122,7 @@ void xrc_give_up_elsewhere(struct qp *qp)
 	message.qpn = qp->number;
 	message.srqn = in_progress->srq_number;
 	message.file = qp->xrc_domain->file;
-	share->ops->tell(share, message.srqn, &message, sizeof(message));
+	share->ops->send_message(share, message.srqn, &message, sizeof(message));
 }
 
 /* Those from ELSEWHERE on are no faults, and an injected one has the status of an error. */
@@ -327,7 +327,7 @@ static void on_ask(struct hca *hca, const struct xrc_message *message, const uin
 		return;
 	answer.kind = XRC_ANSWER;
 	answer.fault = fault;
-	share->ops->tell(share, message->qpn, &answer, sizeof(answer));
+	share->ops->send_message(share, message->qpn, &answer, sizeof(answer));
 }
 
 static void on_give_up(struct hca *hca, const struct xrc_message *message, uint64_t now)

@@ -93,11 +93,11 @@ struct share_ops {
 	bool (*forward)(struct share *share, const struct link_frame *frame);
 
 	/*
-	 * Have the HCA that leased the QP number @qpn receive @data as a frame that is marked as a
-	 * message. It may be lost, like a packet. Returns false when there is no such HCA or its
-	 * process is dead, and when it is this one.
+	 * Send @data to the HCA that leased the QP number @qpn, which receives it as a frame that
+	 * is marked as a message (link_frame.message). It may be lost, like a packet. Returns false
+	 * when there is no such HCA or its process is dead, and when it is this one.
 	 */
-	bool (*tell)(struct share *share, uint32_t qpn, const void *data, uint32_t length);
+	bool (*send_message)(struct share *share, uint32_t qpn, const void *data, uint32_t length);
 
 	/*
 	 * A number for the process of this machine that has @comm_id at @gid, one of the

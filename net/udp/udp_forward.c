@@ -143,7 +143,7 @@ bool udp_forward(struct share *base, const struct link_frame *frame)
 	return owner && owner != roster_self(share->roster) && udp_forward_to(share, frame, owner);
 }
 
-bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length)
+bool udp_send_message(struct share *base, uint32_t qpn, const void *data, uint32_t length)
 {
 	struct udp_share *share = (struct udp_share *)base;
 	struct roster *roster = share->roster;

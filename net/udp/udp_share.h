@@ -103,7 +103,7 @@ void udp_share_shutdown(struct share *base);
 /* 0 or an errno: nothing is handed on to us then, nor by us. */
 int udp_open_control_socket(struct udp_share *share);
 bool udp_forward(struct share *base, const struct link_frame *frame);
-bool udp_tell(struct share *base, uint32_t qpn, const void *data, uint32_t length);
+bool udp_send_message(struct share *base, uint32_t qpn, const void *data, uint32_t length);
 /* Returns false when @frame was handed on too often, or can't be, or @member is dead. */
 bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uint32_t member);
 /* Have a descriptor of the member's become readable. Returns whether that was sent. */

@@ -64,7 +64,7 @@ static void enqueue(struct shared *shared, struct hca *to, const void *data, uin
 	memcpy(told->data, data, length);
 }
 
-static bool tell(struct share *share, uint32_t qpn, const void *data, uint32_t length)
+static bool send_message(struct share *share, uint32_t qpn, const void *data, uint32_t length)
 {
 	struct process *process = (struct process *)share;
 	struct shared *shared = process->shared;
@@ -77,7 +77,7 @@ static bool tell(struct share *share, uint32_t qpn, const void *data, uint32_t l
 	return true;
 }
 
-static const struct share_ops ops = {.tell = tell};
+static const struct share_ops ops = {.send_message = send_message};
 
 static void receive_told(struct shared *shared)
 {
