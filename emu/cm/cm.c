@@ -355,7 +355,7 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 	pthread_mutex_lock(&cm->lock);
 	cm_stop_listening(id);
 	if (is_request(id))
-		cm_tell_given_up(id, "the id was destroyed without an answer");
+		cm_report_given_up(id, "the id was destroyed without an answer");
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);
 }

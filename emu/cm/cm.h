@@ -9,11 +9,12 @@
  * (deadlines). It knows nothing of rdma_cm's addresses and ports: those are
  * service ids and private data to it, which the verbs layer makes.
  *
- * cm.lock protects everything; it is taken inside each function below. None of them
- * waits for anything else but cm_id_create() and cm_id_claim(), and these without cm.lock.
- * Messages leave with it held, as a QP's packets leave with the QP's: so they leave in order. It is
- * never taken with a QP lock held; under it that of a connection's QP is taken, and leaves. Events
- * are told with it held, too: so once cm_id_destroy() has returned none is told of that id.
+ * cm.lock protects everything; it is taken inside each function below. Messages leave with it held,
+ * as a QP's packets leave with the QP's: so they leave in order. It is never taken with a QP lock
+ * held; under it that of a connection's QP is taken, and leaves. Events are delivered with it held,
+ * too: so once cm_id_destroy() has returned none comes of that id. Leasing ids, and claiming and
+ * releasing services, may wait for other processes (net/share/share.h): cm_id_create(),
+ * cm_id_claim(), cm_id_listen() and cm_id_destroy() do that without cm.lock.
  */
 #ifndef URXE_EMU_CM_H
 #define URXE_EMU_CM_H
@@ -73,9 +74,9 @@ enum cm_verdict {
 };
 
 /*
- * Told of events by the thread in which they arise, with cm.lock held, in their
- * order. It may call nothing of this header, and take only leaf locks; the state
- * of the id moves when it returns. Without a sink requests find no listener.
+ * Called by the thread in which an event arises, with cm.lock held, in the order of events. It may
+ * call nothing of this header, and take only leaf locks; the state of the id moves when it returns.
+ * Without a sink requests find no listener.
  */
 struct cm_sink {
 	void (*event)(void *context, const struct cm_event *event);

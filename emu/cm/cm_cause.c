@@ -50,8 +50,8 @@ static const char *services_text(const struct cm *cm, const union ibv_gid *gid,
 
 /* --- requests that are refused here ------------------------------------------------------- */
 
-void cm_tell_no_listener(const struct cm *cm, const struct cm_message *request,
-			 const struct link_frame *frame)
+void cm_report_no_listener(const struct cm *cm, const struct cm_message *request,
+			   const struct link_frame *frame)
 {
 	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
 	char others[SERVICES_TEXT];
@@ -65,8 +65,8 @@ void cm_tell_no_listener(const struct cm *cm, const struct cm_message *request,
 		     gid_to_text(&frame->destination, to), *others ? others : "nothing");
 }
 
-void cm_tell_refused(enum cause cause, const struct cm_message *request,
-		     const union ibv_gid *source, const char *found)
+void cm_report_refused(enum cause cause, const struct cm_message *request,
+		       const union ibv_gid *source, const char *found)
 {
 	char from[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT] = "this host";
 
@@ -159,8 +159,8 @@ static bool is_unanswered_request(const struct cm_id *id)
 	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT;
 }
 
-static void tell_rejected(const struct cm_id *id, enum cause cause, const char *message,
-			  unsigned int reason, const char *text)
+static void report_rejected(const struct cm_id *id, enum cause cause, const char *message,
+			    unsigned int reason, const char *text)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT], others[SERVICES_TEXT] = "";
 
@@ -174,18 +174,18 @@ static void tell_rejected(const struct cm_id *id, enum cause cause, const char *
 		     *others ? "; there listens " : "", others);
 }
 
-void cm_tell_rejected(const struct cm_id *id, const struct cm_message *rej)
+void cm_report_rejected(const struct cm_id *id, const struct cm_message *rej)
 {
 	if (id->abandoned)
 		return;
-	tell_rejected(id,
-		      is_unanswered_request(id) ? CAUSE_CM_REQ_WITHDRAWN
-						: cause_of_reason(rej->reason),
-		      rejected_message(id), rej->reason, reason_text(rej->reason));
+	report_rejected(id,
+			is_unanswered_request(id) ? CAUSE_CM_REQ_WITHDRAWN
+						  : cause_of_reason(rej->reason),
+			rejected_message(id), rej->reason, reason_text(rej->reason));
 }
 
 /* IBA 12.11.2.1: the statuses of a SIDR_REP. */
-void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *reply)
+void cm_report_sidr_rejected(const struct cm_id *id, const struct cm_message *reply)
 {
 	static const char *const statuses[] = {
 		[CM_SIDR_UNSUPPORTED] = "service ID not supported",
@@ -203,13 +203,14 @@ void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *repl
 		cause = CAUSE_CM_REJECTED_SERVICE;
 	else if (reply->status == CM_SIDR_REJECTED)
 		cause = CAUSE_CM_REJECTED_CONSUMER;
-	tell_rejected(id, cause, "SIDR_REQ", reply->status,
-		      known ? statuses[reply->status] : "reserved");
+	report_rejected(id, cause, "SIDR_REQ", reply->status,
+			known ? statuses[reply->status] : "reserved");
 }
 
 /* --- what stays without an answer ------------------------------------------------------------ */
 
-void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *message, uint64_t now)
+void cm_report_unanswered(const struct cm_id *id, enum cause cause, const char *message,
+			  uint64_t now)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
 	bool delayed =
@@ -224,7 +225,7 @@ void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *me
 		     delayed ? "; the peer asked for more time meanwhile (MRA)" : "");
 }
 
-void cm_tell_no_process(const struct cm_id *id, const char *message)
+void cm_report_no_process(const struct cm_id *id, const char *message)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT], found[FOUND_TEXT];
 	struct link *link = id->cm->hca->link;
@@ -244,7 +245,7 @@ void cm_tell_no_process(const struct cm_id *id, const char *message)
 	cause_warn_text(CAUSE_CM_NO_PROCESS, found);
 }
 
-void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration)
+void cm_report_delay(const struct cm_id *id, enum cause cause, uint64_t duration)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
 
@@ -254,7 +255,7 @@ void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration)
 			     gid_to_text(&id->path.destination, peer), duration / NS_PER_MS);
 }
 
-void cm_tell_given_up(const struct cm_id *id, const char *how)
+void cm_report_given_up(const struct cm_id *id, const char *how)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
 
@@ -263,7 +264,7 @@ void cm_tell_given_up(const struct cm_id *id, const char *how)
 		     cm_service_text(id->service_id, service), how);
 }
 
-void cm_tell_death(const struct cm_id *id)
+void cm_report_death(const struct cm_id *id)
 {
 	char peer[INET6_ADDRSTRLEN], service[CM_SERVICE_TEXT];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is said of connections (net/cause/cause.h), for the verbs layer, too, which decides on
- * requests and knows which call an application has made too early. No state; the sink calls
- * cm_tell_refused() with cm.lock held.
+ * Reports of connections (net/cause/cause.h) that the verbs layer makes, too: it decides on
+ * requests. No state; the sink calls this with cm.lock held. The connection manager's own reports
+ * are in cm_internal.h.
  */
 #ifndef URXE_EMU_CM_CAUSE_H
 #define URXE_EMU_CM_CAUSE_H
@@ -11,7 +11,7 @@
 #include "net/cause/cause.h"
 
 /* Report that a @request from @source is refused for @cause, of which @found has the details. */
-void cm_tell_refused(enum cause cause, const struct cm_message *request,
-		     const union ibv_gid *source, const char *found);
+void cm_report_refused(enum cause cause, const struct cm_message *request,
+		       const union ibv_gid *source, const char *found);
 
 #endif

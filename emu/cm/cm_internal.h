@@ -51,7 +51,7 @@ struct cm_id *cm_id_at(struct cm *cm, uint32_t index);
 /* Other processes see it, with what the exchange has settled so far. */
 void cm_set_state(struct cm_id *id, enum cm_state state);
 
-/* End what is going on and tell the peer, not the sink. The id is freed, now or later. */
+/* End what is going on: the peer gets a message, the sink no event. The id is freed, in the end. */
 void cm_abandon(struct cm_id *id, uint64_t now);
 /* Free @id, as if the request that made it had been lost: the peer will send it again. */
 void cm_ignore(struct cm_id *id);
@@ -137,13 +137,13 @@ void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr);
 
 /* Ask the peer for another alternate path; EINVAL as cm_send_lap(). */
 int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now);
-/* The peer asks for one: load it if it is possible, tell the sink, and answer with an APR. */
+/* The peer asks for one: load it if it is possible, raise the event, and answer with an APR. */
 void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struct link_frame *frame,
 		     uint64_t now);
-/* The peer has answered @id's LAP: load the path, or forget it; and tell the sink. */
+/* The peer has answered @id's LAP: load the path, or forget it; and raise the event. */
 void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struct link_frame *frame,
 		     uint64_t now);
-/* No APR comes to @id's LAP, if it has sent one: forget the path, and tell the sink. */
+/* No APR comes to @id's LAP, if it has sent one: forget the path, and raise the event. */
 void cm_lap_unanswered(struct cm_id *id, uint64_t now);
 /* Send the APR to @lap, also where no id is. */
 void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
@@ -217,26 +217,26 @@ void cm_peer_remove_qp(struct cm_id *id);
 /* --- cm_cause.c --------------------------------------------------------------------- */
 
 /* A request came that no process here listens for. */
-void cm_tell_no_listener(const struct cm *cm, const struct cm_message *request,
-			 const struct link_frame *frame);
+void cm_report_no_listener(const struct cm *cm, const struct cm_message *request,
+			   const struct link_frame *frame);
 /* Before the state of @id moves: the peer's @rej or SIDR_REP refuses what it sent. */
-void cm_tell_rejected(const struct cm_id *id, const struct cm_message *rej);
-void cm_tell_sidr_rejected(const struct cm_id *id, const struct cm_message *reply);
+void cm_report_rejected(const struct cm_id *id, const struct cm_message *rej);
+void cm_report_sidr_rejected(const struct cm_id *id, const struct cm_message *reply);
 /* Likewise: @message is given up. */
-void cm_tell_unanswered(const struct cm_id *id, enum cause cause, const char *message,
-			uint64_t now);
+void cm_report_unanswered(const struct cm_id *id, enum cause cause, const char *message,
+			  uint64_t now);
 /* At the first retransmission of @message: if no process has its address, on this machine. */
-void cm_tell_no_process(const struct cm_id *id, const char *message);
+void cm_report_no_process(const struct cm_id *id, const char *message);
 /* One side asks the other for @duration ns more. */
-void cm_tell_delay(const struct cm_id *id, enum cause cause, uint64_t duration);
+void cm_report_delay(const struct cm_id *id, enum cause cause, uint64_t duration);
 /* The application refuses a request, or ends its id without an answer: @how. */
-void cm_tell_given_up(const struct cm_id *id, const char *how);
+void cm_report_given_up(const struct cm_id *id, const char *how);
 /* The peer's process ended without a DREQ or a REJ. */
-void cm_tell_death(const struct cm_id *id);
+void cm_report_death(const struct cm_id *id);
 
 /* --- cm_event.c --------------------------------------------------------------------- */
 
-/* Tell the owner of @id, before its state moves. @message: what caused it, or NULL. */
+/* Give the sink an event of @id, before its state moves. @message: what caused it, or NULL. */
 void cm_raise(struct cm_id *id, enum cm_event_type type, const struct cm_message *message);
 
 /* The same with a new id, and the listener that is to have it. @id may be gone then. */

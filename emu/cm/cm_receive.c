@@ -79,7 +79,7 @@ static bool reject_stale(struct cm *cm, const struct cm_message *message, uint32
 	if (!old)
 		return false;
 	snprintf(found, sizeof(found), "QP 0x%06x", qpn);
-	cm_tell_refused(CAUSE_CM_REQ_STALE, message, &frame->source, found);
+	cm_report_refused(CAUSE_CM_REQ_STALE, message, &frame->source, found);
 	reject_message(cm, frame, message, CM_REJECT_STALE, NULL, now);
 	cm_disconnect(old, now);
 	return true;
@@ -130,15 +130,15 @@ static int add_peer(struct cm_id *id, const struct cm_message *message, uint32_t
 	return error;
 }
 
-static void tell_mtu(const struct cm_message *req, const struct link_frame *frame,
-		     uint32_t netdev_mtu)
+static void report_mtu(const struct cm_message *req, const struct link_frame *frame,
+		       uint32_t netdev_mtu)
 {
 	char found[96];
 
 	snprintf(found, sizeof(found), "path MTU %u; the network device with MTU %u carries %u",
 		 req->mtu < IBV_MTU_256 ? 0 : 128u << req->mtu, netdev_mtu,
 		 128u << hca_mtu(netdev_mtu));
-	cm_tell_refused(CAUSE_CM_REQ_MTU, req, &frame->source, found);
+	cm_report_refused(CAUSE_CM_REQ_MTU, req, &frame->source, found);
 }
 
 /* A listener's REQ, which is to go to the address at @place. Returns whether it was rejected. */
@@ -155,13 +155,13 @@ static bool rejects_req(struct cm *cm, const struct cm_message *req, const struc
 	}
 	/* IBA 12.6.7.2, table 109: the application would only fail to accept it. */
 	if (req->mtu < IBV_MTU_256 || req->mtu > hca_mtu(place->entry.mtu)) {
-		tell_mtu(req, frame, place->entry.mtu);
+		report_mtu(req, frame, place->entry.mtu);
 		reject_message(cm, frame, req, CM_REJECT_INVALID_MTU, NULL, now);
 		return true;
 	}
 	if (cm_has_alternate(req) && !cm_take_alternate(cm, &req->path[1], req->mtu, &alternate)) {
-		cm_tell_refused(CAUSE_CM_REQ_ALTERNATE, req, &frame->source,
-				gid_to_text(&req->path[1].remote_gid, text));
+		cm_report_refused(CAUSE_CM_REQ_ALTERNATE, req, &frame->source,
+				  gid_to_text(&req->path[1].remote_gid, text));
 		reject_message(cm, frame, req, CM_REJECT_INVALID_ALTERNATE_GID, &place->entry.gid,
 			       now);
 		return true;
@@ -193,8 +193,8 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	struct gid_place place;
 
 	if (!port_gids_find(&cm->hca->gids, &req->path[0].remote_gid, &place)) {
-		cm_tell_refused(CAUSE_CM_REQ_GID, req, &frame->source,
-				gid_to_text(&req->path[0].remote_gid, text));
+		cm_report_refused(CAUSE_CM_REQ_GID, req, &frame->source,
+				  gid_to_text(&req->path[0].remote_gid, text));
 		/* IBA 12.6.7.2: one that is acceptable. */
 		reject_message(cm, frame, req, CM_REJECT_INVALID_GID, &frame->destination, now);
 		return;
@@ -205,7 +205,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 	if (!listener && cm_pending_add(cm, req, frame, now))
 		return;
 	if (!listener) {
-		cm_tell_no_listener(cm, req, frame);
+		cm_report_no_listener(cm, req, frame);
 		reject_message(cm, frame, req, CM_REJECT_INVALID_SERVICE_ID, NULL, now);
 		return;
 	}
@@ -217,7 +217,7 @@ static void req_received(struct cm *cm, const struct cm_message *req,
 static void ask_for_time(struct cm_id *id, const struct cm_message *message,
 			 const struct link_frame *frame, uint64_t now)
 {
-	cm_tell_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
+	cm_report_delay(id, CAUSE_CM_APPLICATION_DELAYS, cm_duration(SERVICE_TIMEOUT));
 	cm_mra(id, SERVICE_TIMEOUT, now);
 }
 
@@ -239,7 +239,7 @@ static void req_too_late(struct cm_id *id, const struct cm_message *req,
 static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
 			uint64_t now)
 {
-	cm_tell_delay(id, CAUSE_CM_PEER_DELAYS, cm_duration(mra->service_timeout));
+	cm_report_delay(id, CAUSE_CM_PEER_DELAYS, cm_duration(mra->service_timeout));
 	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra);
 	cm_set_state(id, state);
 	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
@@ -335,7 +335,7 @@ static void rtu_received(struct cm_id *id, const struct cm_message *rtu,
 static void rejected_late(struct cm_id *id, const struct cm_message *rej,
 			  const struct link_frame *frame, uint64_t now)
 {
-	cm_tell_rejected(id, rej);
+	cm_report_rejected(id, rej);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_timewait(id, now);
 }
@@ -358,7 +358,7 @@ static void rejected(struct cm_id *id, const struct cm_message *rej, const struc
 	if (id->state == CM_STATE_REQ_SENT && rej->reason == CM_REJECT_INVALID_SERVICE_ID &&
 	    cm_retry_after_reject(id, now))
 		return;
-	cm_tell_rejected(id, rej);
+	cm_report_rejected(id, rej);
 	cm_raise(id, CM_EVENT_REJ_RECEIVED, rej);
 	cm_enter_idle(id);
 }

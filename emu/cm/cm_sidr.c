@@ -88,7 +88,7 @@ void cm_sidr_request_received(struct cm *cm, const struct cm_message *request,
 	if (!listener) {
 		if (cm_pending_add(cm, request, frame, now))
 			return;
-		cm_tell_no_listener(cm, request, frame);
+		cm_report_no_listener(cm, request, frame);
 		answer_unsupported(cm, request, frame, now);
 		return;
 	}
@@ -117,7 +117,7 @@ void cm_sidr_reply_received(struct cm_id *id, const struct cm_message *reply,
 	}
 	if (reply->status == CM_SIDR_UNSUPPORTED && cm_retry_after_reject(id, now))
 		return;
-	cm_tell_sidr_rejected(id, reply);
+	cm_report_sidr_rejected(id, reply);
 	cm_raise(id, CM_EVENT_SIDR_REP_RECEIVED, reply);
 	cm_enter_idle(id);
 }

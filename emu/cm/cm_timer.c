@@ -51,26 +51,26 @@ static void give_up(struct cm_id *id, enum cm_event_type type, uint64_t now)
 
 static void req_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_tell_unanswered(id, CAUSE_CM_REQ_UNANSWERED, "REQ", now);
+	cm_report_unanswered(id, CAUSE_CM_REQ_UNANSWERED, "REQ", now);
 	give_up(id, CM_EVENT_REQ_ERROR, now);
 }
 
 static void rep_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_tell_unanswered(id, CAUSE_CM_REP_UNANSWERED, "REP", now);
+	cm_report_unanswered(id, CAUSE_CM_REP_UNANSWERED, "REP", now);
 	give_up(id, CM_EVENT_REP_ERROR, now);
 }
 
 static void dreq_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_tell_unanswered(id, CAUSE_CM_DREQ_UNANSWERED, "DREQ", now);
+	cm_report_unanswered(id, CAUSE_CM_DREQ_UNANSWERED, "DREQ", now);
 	cm_raise(id, CM_EVENT_DREQ_ERROR, NULL);
 	cm_enter_timewait(id, now);
 }
 
 static void sidr_unanswered(struct cm_id *id, uint64_t now)
 {
-	cm_tell_unanswered(id, CAUSE_CM_SIDR_REQ_UNANSWERED, "SIDR_REQ", now);
+	cm_report_unanswered(id, CAUSE_CM_SIDR_REQ_UNANSWERED, "SIDR_REQ", now);
 	cm_raise(id, CM_EVENT_SIDR_REQ_ERROR, NULL);
 	cm_enter_idle(id);
 }
@@ -104,9 +104,9 @@ static void retransmit(struct cm_id *id, uint64_t now)
 	cm_set_deadline(id, now + id->interval);
 	cm_retransmit(id, now);
 	if (first && id->state == CM_STATE_REQ_SENT)
-		cm_tell_no_process(id, "REQ");
+		cm_report_no_process(id, "REQ");
 	else if (first && id->state == CM_STATE_SIDR_REQ_SENT)
-		cm_tell_no_process(id, "SIDR_REQ");
+		cm_report_no_process(id, "SIDR_REQ");
 }
 
 static void run_id(struct cm_id *id, uint64_t now)

@@ -164,7 +164,7 @@ static void say_for_dead(struct cm_id *id, uint64_t now)
 {
 	id->peer_process = 0;
 	if (id->state != CM_STATE_DREQ_SENT)
-		cm_tell_death(id);
+		cm_report_death(id);
 	if (is_connected(id))
 		disconnect_for_dead(id, now);
 	else

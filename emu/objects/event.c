@@ -84,7 +84,7 @@ void event_raise_completion(struct event_queue *queue, struct event *event)
 	pthread_mutex_unlock(&queue->lock);
 }
 
-static void event_tell(const struct event_sink *sink, int type, void *element)
+static void event_call_sink(const struct event_sink *sink, int type, void *element)
 {
 	if (type == EVENT_COMPLETION) {
 		if (sink->completion)
@@ -113,7 +113,7 @@ void event_deliver(struct event_queue *queue)
 		event_take_out(queue, event);
 		queue->delivering = event;
 		pthread_mutex_unlock(&queue->lock);
-		event_tell(&queue->sink, type, element);
+		event_call_sink(&queue->sink, type, element);
 		pthread_mutex_lock(&queue->lock);
 		queue->delivering = NULL;
 		event_dispose(event);

@@ -118,8 +118,8 @@ static enum pacing_state receiver_next(struct pacing_receiver *receiver, uint32_
 }
 
 /* The link says that there are @space bytes, UINT32_MAX: that it doesn't know. */
-static void receiver_told(struct pacing_receiver *receiver, uint32_t space, uint32_t cost,
-			  uint64_t now)
+static void receiver_set_space(struct pacing_receiver *receiver, uint32_t space, uint32_t cost,
+			       uint64_t now)
 {
 	static const uint64_t intervals[] = {
 		[PACING_READING] = 0,
@@ -180,7 +180,7 @@ static enum pacing_verdict buffer_take(struct outbox *outbox, const struct pacin
 
 	pthread_mutex_lock(&pacing->lock);
 	receiver = receiver_get(pacing, buffer->gid, buffer->block, outbox->now);
-	receiver_told(receiver, space, cost, outbox->now);
+	receiver_set_space(receiver, space, cost, outbox->now);
 	verdict = receiver_take(receiver, cost, outbox->now);
 	*again = receiver->ask_at;
 	pthread_mutex_unlock(&pacing->lock);

@@ -12,8 +12,8 @@
  * process listens. A link whose addresses can be shared has one (link.share); with another link all
  * numbers and services are the HCA's own. net/udp/udp_share is that of net/udp.
  *
- * Any thread may call at any time. lease and claim may wait for other processes that do the
- * same, some milliseconds at worst; forward waits for nothing.
+ * Any thread may call at any time. lease, claim and release may wait for other processes that do
+ * the same, some milliseconds at worst; forward waits for nothing.
  */
 #ifndef URXE_NET_SHARE_H
 #define URXE_NET_SHARE_H

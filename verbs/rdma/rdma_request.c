@@ -40,7 +40,7 @@ static bool header_is_known(const struct cm_event *event)
 		return true;
 	snprintf(found, sizeof(found), "a header of version %u, IP version %u", header->version,
 		 version);
-	cm_tell_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
+	cm_report_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
 	return false;
 }
 
@@ -64,7 +64,7 @@ static bool header_is_ours(const struct rdma_id *listener, const struct device *
 		return true;
 	snprintf(found, sizeof(found), "a header for %s, where the listener isn't",
 		 gid_to_text(&gid, text));
-	cm_tell_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
+	cm_report_refused(CAUSE_CM_REQ_HEADER, &event->message, &event->path.destination, found);
 	return false;
 }
 
@@ -79,7 +79,7 @@ static bool has_type(const struct rdma_id *listener, const struct cm_event *even
 	snprintf(found, sizeof(found),
 		 "the listener is for queue pairs of type %d, the request of %d",
 		 listener->ibv.qp_type, type);
-	cm_tell_refused(CAUSE_CM_REQ_TYPE, &event->message, &event->path.destination, found);
+	cm_report_refused(CAUSE_CM_REQ_TYPE, &event->message, &event->path.destination, found);
 	return false;
 }
 
@@ -102,11 +102,12 @@ enum cm_verdict rdma_handle_request(void *device, const struct cm_event *event)
 		return CM_REQUEST_REFUSED;
 	verdict = rdma_channel_add_request(listener, event, device);
 	if (verdict == CM_REQUEST_REFUSED) {
-		cm_tell_refused(CAUSE_CM_LISTENER_GONE, &event->message, &event->path.destination,
-				"its event channel was destroyed, or its device removed");
+		cm_report_refused(CAUSE_CM_LISTENER_GONE, &event->message, &event->path.destination,
+				  "its event channel was destroyed, or its device removed");
 	} else if (verdict == CM_REQUEST_IGNORED) {
 		snprintf(found, sizeof(found), "the backlog is %d", listener->backlog);
-		cm_tell_refused(CAUSE_CM_BACKLOG, &event->message, &event->path.destination, found);
+		cm_report_refused(CAUSE_CM_BACKLOG, &event->message, &event->path.destination,
+				  found);
 	}
 	return verdict;
 }
