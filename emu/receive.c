@@ -19,11 +19,12 @@
 static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet *packet,
 			uint64_t now)
 {
-	if (packet_parse(packet, frame->data, frame->length) != 0 || frame->message) {
-		if (frame->message)
-			xrc_on_message(hca, frame, now);
-		else
-			COUNT(hca, malformed_packets, 1);
+	if (frame->message) {
+		xrc_on_message(hca, frame, now);
+		return false;
+	}
+	if (packet_parse(packet, frame->data, frame->length) != 0) {
+		COUNT(hca, malformed_packets, 1);
 		return false;
 	}
 	if (frame->shared)
