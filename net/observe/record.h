@@ -224,6 +224,6 @@ struct observe_connection {
 };
 
 /* A record is this long in its block, its own length rounded up to cache lines. */
-#define OBSERVE_SIZE(type) ((sizeof(struct type) + 63) / 64 * 64)
+#define OBSERVE_SIZE(type) ((sizeof(struct type) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE)
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "net/cache_line.h"
 #include "net/log.h"
 #include "net/syscalls.h"
 #include "net/tuning.h"
@@ -286,7 +287,7 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 		}
 		if (!take_forward(link, &header, frame))
 			continue;
-		link->receive.used += (sizeof(header) + frame->length + 63) & ~63u;
+		link->receive.used += cache_line_end(sizeof(header) + frame->length);
 		count++;
 	}
 	return count;
