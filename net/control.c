@@ -8,7 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "net/observe/file.h"
+#include "net/process.h"
 #include "net/syscalls.h"
 
 /* The version is of the datagrams; then the user, the PID namespace, the process. */
@@ -109,7 +109,7 @@ static ssize_t receive(int fd, struct sockaddr_un *from, socklen_t *from_length,
 int control_listen(void)
 {
 	struct sockaddr_un address;
-	socklen_t length = make_address(&address, observe_namespace("pid"), getpid());
+	socklen_t length = make_address(&address, process_namespace("pid"), getpid());
 
 	return open_socket(&address, length);
 }

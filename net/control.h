@@ -48,7 +48,7 @@ struct control_reply {
 };
 
 /*
- * Ask process @pid of the PID namespace @pid_namespace (observe_namespace()), and wait for the
+ * Ask process @pid of the PID namespace @pid_namespace (process_namespace()), and wait for the
  * answer for so many @seconds. Returns 0 or an errno: ECONNREFUSED where no process listens,
  * ETIMEDOUT, EPERM if another user's process has the name, EMSGSIZE.
  */

@@ -4,16 +4,25 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "net/observe/file.h"
 #include "net/syscalls.h"
+
+uint64_t process_namespace(const char *name)
+{
+	struct stat file;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/thread-self/ns/%s", name);
+	return stat(path, &file) == 0 ? file.st_ino : 0;
+}
 
 char process_state(uint32_t id, uint64_t pid_namespace)
 {
 	char path[32], text[128] = "", *end;
 	int fd;
 
-	if (!pid_namespace || pid_namespace != observe_namespace("pid"))
+	if (!pid_namespace || pid_namespace != process_namespace("pid"))
 		return 0;
 	snprintf(path, sizeof(path), "/proc/%u/stat", (unsigned int)id);
 	fd = sys_open(path, O_RDONLY | O_CLOEXEC);

@@ -13,8 +13,8 @@
 #include <utlist.h>
 
 #include "net/control.h"
-#include "net/observe/file.h"
 #include "net/observe/reader.h"
+#include "net/process.h"
 #include "urxe/command.h"
 #include "urxe/faults.h"
 
@@ -38,7 +38,7 @@ static const struct observed *find(const struct observed *processes, pid_t pid)
 	LL_FOREACH (processes, process) {
 		if (process->header.pid != (uint32_t)pid)
 			continue;
-		if (!found || process->header.pid_namespace == observe_namespace("pid"))
+		if (!found || process->header.pid_namespace == process_namespace("pid"))
 			found = process;
 	}
 	return found;
@@ -58,7 +58,7 @@ static _Noreturn void explain_absence(pid_t pid, const struct observed *process)
 	char path[32];
 	struct stat folder;
 
-	if (process && process->header.net_namespace != observe_namespace("net"))
+	if (process && process->header.net_namespace != process_namespace("net"))
 		die("process %d is in another network namespace; nsenter(1) leads there", pid);
 	if (process)
 		die("process %d doesn't listen: it has another version of urxe, or no descriptor "
@@ -76,7 +76,7 @@ static void ask(const struct request *request, struct control_reply *reply)
 {
 	struct observed *processes = read_all();
 	const struct observed *process = find(processes, request->pid);
-	uint64_t namespace = process ? process->header.pid_namespace : observe_namespace("pid");
+	uint64_t namespace = process ? process->header.pid_namespace : process_namespace("pid");
 	int error;
 
 	if (process && process->state == OBSERVED_STOPPED)

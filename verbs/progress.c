@@ -44,7 +44,6 @@
 #include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/log.h"
-#include "net/observe/file.h"
 #include "net/process.h"
 #include "net/tuning.h"
 #include "verbs/poll_yield.h"
@@ -149,7 +148,7 @@ bool progress_is_runnable(const struct progress_client *client)
 
 	if (forked(progress))
 		return false;
-	return !tid || process_state(tid, observe_namespace("pid")) == 'R';
+	return !tid || process_state(tid, process_namespace("pid")) == 'R';
 }
 
 void progress_app_waits(struct progress_client *client)

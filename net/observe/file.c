@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,15 +32,6 @@ bool observe_is_name(const char *name, int *version)
 
 	return sscanf(name, NAME "%n", version, &user, &pid, &time, &end) == 4 && !name[end] &&
 	       user == geteuid();
-}
-
-uint64_t observe_namespace(const char *name)
-{
-	struct stat file;
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/thread-self/ns/%s", name);
-	return stat(path, &file) == 0 ? file.st_ino : 0;
 }
 
 uint64_t observe_wall_clock(void)

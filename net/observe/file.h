@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names of the files of net/observe/record.h, what is in one, and which are removed. For observe.c,
- * reader.c and tests; namespaces for net/process.c and its callers, too.
+ * reader.c and tests.
  */
 #ifndef URXE_NET_OBSERVE_FILE_H
 #define URXE_NET_OBSERVE_FILE_H
@@ -18,8 +18,6 @@ bool observe_name(char name[OBSERVE_PATH]);
 /* Whether @name is one, of a process of our user; which version it is of. */
 bool observe_is_name(const char *name, int *version);
 
-/* Inode of a namespace of this process, "net" or "pid"; 0: not known. */
-uint64_t observe_namespace(const char *name);
 /* CLOCK_REALTIME, ns. */
 uint64_t observe_wall_clock(void);
 

@@ -25,6 +25,7 @@
 #include "net/guard.h"
 #include "net/log.h"
 #include "net/observe/file.h"
+#include "net/process.h"
 #include "net/shared_file.h"
 
 #define MAPPED (OBSERVE_HEADER + (size_t)OBSERVE_BLOCK * OBSERVE_BLOCKS)
@@ -81,8 +82,8 @@ static void fill_header(struct observe_header *header, const char *session)
 	memcpy(header->magic, OBSERVE_MAGIC, sizeof(header->magic));
 	header->version = OBSERVE_VERSION;
 	header->pid = getpid();
-	header->pid_namespace = observe_namespace("pid");
-	header->net_namespace = observe_namespace("net");
+	header->pid_namespace = process_namespace("pid");
+	header->net_namespace = process_namespace("net");
 	header->started = observe_wall_clock();
 	read_command(header->command);
 	snprintf(header->session, sizeof(header->session), "%s", session ? session : "");

@@ -109,7 +109,7 @@ static bool is_wanted(const struct observed_options *options, const struct obser
 
 	if (options->session && strcmp(options->session, header->session) != 0)
 		return false;
-	if (!options->all_namespaces && header->net_namespace != observe_namespace("net"))
+	if (!options->all_namespaces && header->net_namespace != process_namespace("net"))
 		return false;
 	return options->ended || process->state != OBSERVED_ENDED;
 }

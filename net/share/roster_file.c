@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "net/process.h"
 #include "net/share/roster_internal.h"
 #include "net/shared_file.h"
 
@@ -50,17 +51,16 @@ static int namespace_cookie(uint64_t *cookie)
 
 int roster_usual_path(char path[ROSTER_PATH_SIZE])
 {
-	uint64_t cookie;
-	struct stat net;
+	uint64_t cookie, net;
 	int error = namespace_cookie(&cookie);
 
 	if (error)
 		return error;
-	if (stat("/proc/thread-self/ns/net", &net) < 0)
+	net = process_namespace("net");
+	if (!net)
 		return errno;
 	snprintf(path, ROSTER_PATH_SIZE, "/dev/shm/" FILE_NAME COOKIE, ROSTER_VERSION,
-		 (unsigned int)geteuid(), (unsigned long long)net.st_ino,
-		 (unsigned long long)cookie);
+		 (unsigned int)geteuid(), (unsigned long long)net, (unsigned long long)cookie);
 	return 0;
 }
 

@@ -23,7 +23,6 @@
 #include "net/clock.h"
 #include "net/file_limit.h"
 #include "net/log.h"
-#include "net/observe/file.h"
 #include "net/process.h"
 #include "net/share/roster_internal.h"
 #include "net/syscalls.h"
@@ -136,7 +135,7 @@ static bool try_lock(int fd, struct roster_locker *locker)
 		return false;
 	}
 	if (!locker->pid_namespace)
-		locker->pid_namespace = observe_namespace("pid");
+		locker->pid_namespace = process_namespace("pid");
 	holder = (struct roster_holder){gettid(), clock_now() / 1000, locker->pid_namespace};
 	write_state(fd, &holder, sizeof(holder), holder_offset(epoch));
 	locker->epoch = epoch;

@@ -22,6 +22,7 @@
 #include "net/observe/file.h"
 #include "net/observe/observe.h"
 #include "net/observe/reader.h"
+#include "net/process.h"
 #include "tests/cancelled.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
@@ -513,7 +514,7 @@ static struct observe_header header_of(uint32_t version, uint32_t blocks)
 {
 	struct observe_header header = {
 		.version = version,
-		.net_namespace = observe_namespace("net"),
+		.net_namespace = process_namespace("net"),
 		.blocks = blocks,
 	};
 

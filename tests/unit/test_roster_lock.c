@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "net/observe/file.h"
 #include "net/process.h"
 #include "roster_members.h"
 #include "tests/run_suite.h"
@@ -305,7 +304,7 @@ END_TEST
 /* Numbers of another PID namespace are those of other threads here. */
 START_TEST(a_holder_is_of_its_pid_namespace)
 {
-	uint64_t ours = observe_namespace("pid");
+	uint64_t ours = process_namespace("pid");
 	struct roster *a = join();
 	pid_t pid = stopped_with_the_lock();
 	const struct roster_lock_state *lock = &a->table->lock;

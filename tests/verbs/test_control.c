@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "net/control.h"
-#include "net/observe/file.h"
+#include "net/process.h"
 #include "net/syscalls.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
@@ -25,7 +25,7 @@
 static int ask_process(pid_t pid, const char *question, struct control_reply *reply)
 {
 	*reply = (struct control_reply){};
-	return control_ask(pid, observe_namespace("pid"), question, PATIENCE, reply);
+	return control_ask(pid, process_namespace("pid"), question, PATIENCE, reply);
 }
 
 static int ask(const char *question, struct control_reply *reply)
@@ -213,7 +213,7 @@ static void ask_as_other_user(pid_t pid, uint64_t pid_namespace, uid_t owner)
 START_TEST(another_user_is_not_heard)
 {
 	struct ibv_context *context = fixture_open();
-	uint64_t pid_namespace = observe_namespace("pid");
+	uint64_t pid_namespace = process_namespace("pid");
 	uid_t owner = geteuid();
 	static struct said said;
 	pid_t pid = getpid(), child;

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "net/control.h"
-#include "net/observe/file.h"
+#include "net/process.h"
 #include "tests/run_suite.h"
 #include "tests/said.h"
 #include "tests/verbs/manager.h"
@@ -27,7 +27,7 @@ static const char *control(const char *question)
 	static struct control_reply reply;
 
 	ck_assert_int_eq(
-		control_ask(getpid(), observe_namespace("pid"), question, PATIENCE, &reply), 0);
+		control_ask(getpid(), process_namespace("pid"), question, PATIENCE, &reply), 0);
 	ck_assert_msg(reply.ok, "%s: %s", question, reply.text);
 	return reply.text;
 }
