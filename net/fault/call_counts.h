@@ -20,7 +20,7 @@
 
 struct call_counts {
 	_Atomic uint32_t pid;  /* 0: the slot is free */
-	_Atomic uint32_t last; /* enum fault_call, and 1: of the latest call; 0: none yet */
+	_Atomic uint32_t last; /* 1 + enum fault_call of the latest call; 0: none yet */
 	_Atomic uint32_t count[FAULT_CALLS];
 };
 

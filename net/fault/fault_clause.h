@@ -78,7 +78,7 @@ struct fault_clause {
 	/* State */
 	uint64_t random; /* of its stream: each clause draws from its own */
 	uint64_t matches, hits;
-	/* Of the injector: hits that it hasn't told of yet, and the last message that it hit. */
+	/* Of the injector: hits that injector_due() has yet to report, and the last message hit. */
 	uint64_t pending;
 	uint64_t due_number;
 	const void *due_hca;

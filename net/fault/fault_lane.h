@@ -30,9 +30,11 @@ struct held {
  * does so), which must not find its thread in malloc() where a device would have none.
  */
 struct held *held_get(struct held **spare, uint32_t length);
-/* To be used again; and all of @list. */
+/* It is no longer held: its memory may be used again. The same for all of @list. */
 void held_put(struct held **spare, struct held *held);
 void held_put_all(struct held **spare, struct held **list);
+/* Free all of @list. */
+void held_free(struct held **list);
 
 struct lane {
 	struct held *delayed; /* by due time */
@@ -52,7 +54,5 @@ uint64_t lane_deadline(const struct lane *lane);
 
 /* There are other rules now. */
 void lane_forget_hits(struct lane *lane);
-
-void held_free(struct held **list);
 
 #endif

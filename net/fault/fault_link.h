@@ -67,7 +67,7 @@ uint16_t fault_cm_message(const struct flow *flow, const uint8_t *mad, uint32_t 
 void fault_note(const struct fault_link *fault, enum direction direction, uint64_t captured,
 		const struct bth *bth, uint64_t hits);
 
-/* Send what is due, which isn't held any more then. */
+/* Send all of @list, which is empty then. Without the lock. */
 void fault_send_held(struct fault_link *fault, struct held **list, uint64_t now);
 
 /* link_ops */

@@ -16,11 +16,11 @@
  * aren't trusted: they are looked through when the file is opened, and whatever they are
  * later, these functions stay within the tables.
  *
- * Called by net/share (udp_share.c and its neighbours), by net/shm, which has its inbox in
- * it, and by net/udp/udp_peer.c. Writers hold the roster's lock: a mutex, for the threads of this
- * process, and a byte of the file, for the processes. The data path reads without a lock: an entry
- * may just have passed to another member, and a frame that goes to the wrong member for that is
- * handed on or dropped.
+ * Called by net/udp (udp_share.c and its neighbours, udp_peer.c) and by net/shm, whose inboxes
+ * are found by it. Writers hold the roster's lock: a mutex, for the threads of this process, and a
+ * byte of the file, for the processes. The data path reads without a lock: an entry may just have
+ * passed to another member, and a frame that goes to the wrong member for that is handed on or
+ * dropped.
  */
 #ifndef URXE_NET_ROSTER_H
 #define URXE_NET_ROSTER_H

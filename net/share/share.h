@@ -3,8 +3,8 @@
  * Sharing an address, as processes share a NIC: many HCAs receive at one IP address and
  * UDP port. Each leases numbers that no other HCA there has, for its QPs and for
  * communication ids; it claims the services that it listens for; and a frame that it
- * receives for another HCA it forwards to that one. How a number tells its HCA only
- * net/share knows.
+ * receives for another HCA it forwards to that one. Which HCA has a number only links
+ * know (net/share/slot.h).
  *
  * Called by the core: emu/hca.c for QP numbers and at the end of the process, emu/cm for
  * communication ids and services, emu/transport/xrc_remote.c to reach the process that has an SRQ;

@@ -2,7 +2,8 @@
 /*
  * Slots: which HCA has a QP number or a communication id. The upper 12 bits of each are a
  * slot, and the HCA is the one that leased it. The first slot, with the special
- * QPs, and the last, with the multicast QP, are never leased. Known to net/share alone.
+ * QPs, and the last, with the multicast QP, are never leased. Known to the links alone (net/share,
+ * net/udp, net/shm): the core asks them by share.h. No state, no locks.
  */
 #ifndef URXE_NET_SLOT_H
 #define URXE_NET_SLOT_H

@@ -10,12 +10,12 @@
  * rings that a living process has in its inbox, and hasn't opened yet: what the dead sent last, an
  * acknowledgement perhaps, is in there.
  *
- * Called by net/shm/shm_send (the inboxes of others) and shm_receive (our own). No locks: a sender
- * writes the entry of its own member number only, the receiver clears it. What the file says is
- * another process's word, which may be anything: numbers to look a ring up by, and hints of where
- * something is. So all that is lost with what is written over it is time: once in SHM_CHECK the
- * receiver looks without hints, and a sender whose ring isn't open by then looks whether its entry
- * still stands.
+ * Called by net/shm: shm_send for the inboxes of others, shm and shm_receive for our own. No locks:
+ * a sender writes the entry of its own member number only, the receiver clears it. What the file
+ * says is another process's word, which may be anything: numbers to look a ring up by, and hints of
+ * where something is. So all that is lost with what is written over it is time: once in SHM_CHECK
+ * the receiver looks without hints, and a sender whose ring isn't open by then looks whether its
+ * entry still stands.
  */
 #ifndef URXE_NET_SHM_INBOX_H
 #define URXE_NET_SHM_INBOX_H

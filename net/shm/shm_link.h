@@ -75,7 +75,7 @@ struct shm_link {
 	_Atomic uint64_t retry_at;			      /* when to look for space for it */
 	_Atomic uint64_t retry_gap;			      /* then again after */
 
-	/* The caller of receive()'s. */
+	/* Of the one caller of receive() and prepare_sleep(): */
 	struct shm_reader *readers[ROSTER_MEMBERS + 1]; /* by member */
 	struct shm_reader *watched[WATCHED_MAX];
 	unsigned int watched_count, first;

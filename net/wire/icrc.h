@@ -68,15 +68,15 @@ uint32_t icrc_seal_bytes(const struct icrc_flow *flow, uint16_t ip_id, uint8_t *
 
 /*
  * Check the ICRC at the end of @frame. The IPv4 identification is covered by it
- * but invisible to a UDP socket: try frame->ip_id or 0, then solve for it
- * (CRC is linear: at most one 16-bit value fits). On success frame->ip_id is
+ * but invisible to a UDP socket: if it isn't frame->ip_id (0, where that is unknown), it is
+ * solved for (CRC is linear: at most one 16-bit value fits). On success frame->ip_id is
  * the identification that was found. Returns whether the frame is intact.
  */
 bool icrc_check(struct link_frame *frame);
 
 /*
- * The same for one frame of many: what is tried is its place in its super-packet, counted from what
- * its sender is likely to begin with.
+ * The same for one frame of many: frame->ip_id is its place in its super-packet, and is counted
+ * from the identification that its sender is likely to have begun with.
  */
 bool icrc_check_flow(struct link_frame *frame, struct icrc_flows *flows);
 
