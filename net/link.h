@@ -135,7 +135,7 @@ struct share;
 
 /* What is known of the process that sent a frame. */
 enum link_sender {
-	LINK_SENDER_UNKNOWN, /* no node on this machine has the address, or it can't be told */
+	LINK_SENDER_UNKNOWN, /* no node on this machine has the address, or it can't be known */
 	LINK_SENDER_NODE,    /* a process of the user whose node has the address */
 	LINK_SENDER_FOREIGN, /* a process of another user */
 	LINK_SENDER_GONE,    /* the socket that it was sent from isn't there any more */
@@ -143,7 +143,7 @@ enum link_sender {
 
 /* What is known of the process and the queue pair that packets are sent to. */
 enum link_peer_state {
-	LINK_PEER_UNKNOWN,    /* the address isn't one of this machine, or it can't be told */
+	LINK_PEER_UNKNOWN,    /* the address isn't one of this machine, or it can't be known */
 	LINK_PEER_NOT_THERE,  /* no process has the address open */
 	LINK_PEER_OTHER_USER, /* a process of the user @uid has */
 	LINK_PEER_ENDED,      /* the process that the QP number was given to has ended */

@@ -35,7 +35,7 @@ int cm_req_qp_type(const struct cm_message *req)
 	}
 }
 
-/* Requests come from the initiator alone: it has nothing of a responder to tell of. */
+/* An XRC_SEND QP gets no requests: its REQ leaves out what is about those of the peer. */
 void cm_set_req_qp(struct cm_message *req, const struct cm_request *request)
 {
 	req->qpn = request->qpn;

@@ -173,7 +173,7 @@ enum cause explain_request(struct qp *qp, enum ibv_wc_status status, const struc
 	struct text text;
 
 	if (wqe->injected)
-		return CAUSE_INJECTED_COMPLETION; /* told when it was posted */
+		return CAUSE_INJECTED_COMPLETION; /* reported when it was posted */
 	find_cause(&failure, &finding);
 	if (!cause_wanted(finding.cause))
 		return finding.cause;

@@ -283,7 +283,7 @@ enum cause explain_fault(struct qp *qp, const struct packet *packet, enum respon
 	struct finding finding = {};
 
 	if (fault == RESPONDER_FAULT_INJECTED)
-		return CAUSE_INJECTED_RECEIVE; /* told when the receive was taken */
+		return CAUSE_INJECTED_RECEIVE; /* reported when the receive was taken */
 	find_cause(qp, packet, fault, &finding);
 	if (!cause_wanted(finding.cause))
 		return finding.cause;

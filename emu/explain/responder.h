@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Why a request was refused: the fault that the responder found becomes a cause and a report of it
- * (net/cause/cause.h), which says what the peer isn't told. Called by the responder before the
+ * (net/cause/cause.h), which says what no NAK does. Called by the responder before the
  * message in progress or the QP changes, and by emu/receive.c for what it drops. Under qp.lock, if
  * there is a QP.
  */
@@ -16,8 +16,8 @@ struct qp;
 struct responder_resource;
 
 /*
- * @packet is refused: its receive, or an event, tells our application. Returns the cause, for
- * vendor_err.
+ * @packet is refused, and our application gets its receive with an error, or an event. Returns
+ * the cause, for vendor_err.
  */
 enum cause explain_fault(struct qp *qp, const struct packet *packet, enum responder_fault fault);
 
@@ -27,7 +27,7 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource);
 /* @count receives are going to be flushed. */
 void explain_receive_flush(const struct qp *qp, unsigned int count);
 
-/* No application is told: no receive is posted, or the QP is unreliable. */
+/* No application notices: no receive is posted, or the QP is unreliable. */
 void explain_no_receive(struct qp *qp, const struct packet *packet);
 void explain_drop(struct qp *qp, const struct packet *packet, enum responder_fault fault);
 void explain_bad_qkey(struct qp *qp, const struct packet *packet);

@@ -81,7 +81,7 @@ void inject_fail_request(const struct qp *qp, struct send_wqe *wqe, enum ibv_wr_
 
 /* --- receives --------------------------------------------------------------------------- */
 
-/* IBA 9.7.5.2: what the requester is told of a receive that fails so. */
+/* IBA 9.7.5.2: which NAK the requester gets for a receive that fails so. */
 uint8_t inject_syndrome(enum ibv_wc_status status)
 {
 	switch (status) {

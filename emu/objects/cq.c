@@ -374,7 +374,7 @@ void cq_run(struct cq *cq, uint64_t now)
 
 /* --- in and out --------------------------------------------------------------------- */
 
-/* Of several QPs, threads may push in another order than they were told the time. */
+/* Threads may push completions of several QPs in another order than they were given the time. */
 static void cq_set_timestamp(struct cq *cq, struct completion *completion)
 {
 	if (completion->timestamp < cq->latest)

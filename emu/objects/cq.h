@@ -26,7 +26,7 @@ struct completion {
 	uint32_t send_slots; /* a send completion frees this many slots of the QP's send queue when
 				polled */
 	bool solicited;	     /* came with the SE bit (IBA 11.4.2.2) */
-	uint64_t timestamp;  /* when it was made, as the core was told the time: ns */
+	uint64_t timestamp;  /* when it was made, by the time that the core was given: ns */
 };
 
 enum cq_armed { CQ_IDLE, CQ_ARMED_SOLICITED, CQ_ARMED_NEXT };

@@ -4,7 +4,7 @@
  * they came to be and ended. Kept while explanations are on (net/cause/cause.h), for a key that
  * is used too late.
  *
- * Added to by mr and mw, told by reports of failures, with any of the core's locks held;
+ * Added to by mr and mw, looked up for reports of failures, with any of the core's locks held;
  * former_keys.lock is a leaf.
  */
 #ifndef URXE_EMU_FORMER_KEYS_H

@@ -76,7 +76,7 @@ struct qp {
 	struct qp *run_prev, *run_next;
 
 	pthread_mutex_t lock;
-	uint64_t now; /* of the call that has the lock, or the latest that was told: completions
+	uint64_t now; /* of the call that has the lock, or the latest that it was given: completions
 			 have it as their timestamp */
 	struct observe_qp *observed; /* to other processes: emu/objects/qp_show.h */
 	enum ibv_qp_state state;

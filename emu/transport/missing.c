@@ -93,7 +93,7 @@ static bool is_placed(const struct qp *qp, uint32_t psn)
 enum overlap {
 	OVERLAP_NONE,	 /* none may */
 	OVERLAP_COVERED, /* nor may those of earlier ones: it covers all, and is in place */
-	OVERLAP_PENDING, /* some may, or it can't be told */
+	OVERLAP_PENDING, /* some may, or it can't be known */
 };
 
 static enum overlap read_overlap(struct qp *qp, struct send_wqe *wqe,

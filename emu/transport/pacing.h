@@ -31,7 +31,7 @@ enum pacing_state {
 	PACING_READING,	  /* may be sent as much as its buffer had space for */
 	PACING_FULL,	  /* is waited for */
 	PACING_STOPPED,	  /* isn't waited for */
-	PACING_ELSEWHERE, /* not on this machine, or the kernel doesn't tell */
+	PACING_ELSEWHERE, /* not on this machine, or the kernel doesn't say */
 };
 
 /* A receiving socket: that of the process at @gid that has the block @block of QP numbers. */

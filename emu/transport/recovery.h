@@ -85,7 +85,7 @@ struct recovery {
 	bool retransmit_unasked;
 	/*
 	 * When the packet that a NAK asked for was retransmitted; 0: none, or its answer can't be
-	 * told from another one's.
+	 * distinguished from another one's.
 	 */
 	uint64_t retransmitted_at;
 	bool retransmit_wanted;	  /* the requester is to retransmit the oldest packet, alone */

@@ -199,8 +199,8 @@ static bool missed_next(struct recovery *recovery)
 
 /*
  * Of what was sent before the retransmission, some isn't acknowledged by its answer: the oldest of
- * that is lost, too, for on a path that keeps the order it would have come before. No NAK tells of
- * it until another packet comes.
+ * that is lost, too, for on a path that keeps the order it would have come before. No NAK asks
+ * for it until another packet comes.
  */
 static enum recovery_event answered_event(struct qp *qp)
 {

@@ -65,7 +65,7 @@ void send_queue_reset(struct send_queue *queue)
 	atomic_store(&queue->polled, 0);
 }
 
-/* A check that found something, which is told only if there is a @finding: posting has none. */
+/* A check failed: why is described only if there is a @finding, and posting has none. */
 #define FOUND(error, cause, ...)                                                                   \
 	((finding ? finding_set(finding, CAUSE_##cause, __VA_ARGS__) : (void)0), (error))
 

@@ -67,7 +67,7 @@ struct send_wqe {
 	uint32_t first_psn;
 	uint32_t psn_count;   /* packets; for READ: response packets; 0: REQUEST_LOCAL */
 	uint32_t packet_cost; /* what each counts in the congestion window */
-	uint16_t cause;	      /* enum cause of @status, where it can't be told later */
+	uint16_t cause;	      /* enum cause of @status, where it can't be found out later */
 	uint8_t status;	      /* enum ibv_wc_status: a local error found before anything was sent */
 	uint8_t flags;	      /* IBV_SEND_*, with SIGNALED set for sq_sig_all */
 	uint8_t num_sge;

@@ -23,7 +23,7 @@ struct qp;
 
 /* All zeros to begin with a new peer. */
 struct source_port {
-	bool any;      /* the peer isn't on this machine, or nothing can be told of it */
+	bool any;      /* the peer isn't on this machine, or nothing is known of it */
 	bool reported; /* that a packet was dropped */
 	uint16_t port; /* 0: not known yet */
 };

@@ -26,7 +26,7 @@ static const struct cause_entry catalogue[] = {
 #define HINT " (the first error; URXE_EXPLAIN=1 explains all)"
 
 static _Atomic bool explaining;
-static atomic_bool told;		    /* an error, without explanations */
+static atomic_bool reported;		    /* an error, without explanations */
 static _Atomic unsigned int shown[ENTRIES]; /* paragraphs */
 
 static int compare(const void *number, const void *entry)
@@ -70,7 +70,7 @@ bool cause_wanted(enum cause cause)
 		       PARAGRAPHS_OF_A_CAUSE;
 	if (log_is_enabled(LOG_INFO))
 		return true;
-	return entry->kind == CAUSE_ERROR && !atomic_load_explicit(&told, memory_order_relaxed);
+	return entry->kind == CAUSE_ERROR && !atomic_load_explicit(&reported, memory_order_relaxed);
 }
 
 /*
@@ -158,7 +158,7 @@ __attribute__((noinline)) static void error_formatted(enum cause cause, const st
 	char found[FOUND_TEXT];
 
 	format_error(found, format, arguments);
-	atomic_store(&told, true);
+	atomic_store(&reported, true);
 	if (explaining)
 		explain(entry, call, found);
 	else
@@ -178,7 +178,7 @@ void cause_error(enum cause cause, const char *format, ...)
 	errno = error;
 }
 
-static void tell(enum cause cause, const struct origin *call, char *found)
+static void report(enum cause cause, const struct origin *call, char *found)
 {
 	const struct cause_entry *entry = cause_find(cause);
 
@@ -190,7 +190,7 @@ static void tell(enum cause cause, const struct origin *call, char *found)
 		log_info("0x%04x %s: %s", cause, entry->title, found);
 	else if (explaining)
 		explain(entry, call, found);
-	else if (!atomic_exchange(&told, true))
+	else if (!atomic_exchange(&reported, true))
 		log_warn("0x%04x %s: %s%s", cause, entry->title, found, HINT);
 	else
 		log_info("0x%04x %s: %s", cause, entry->title, found);
@@ -201,7 +201,7 @@ void cause_report_text(enum cause cause, char *found)
 	int error = errno;
 
 	if (cause_wanted(cause))
-		tell(cause, NULL, found);
+		report(cause, NULL, found);
 	errno = error;
 }
 
@@ -225,7 +225,7 @@ __attribute__((noinline)) static void report_formatted(enum cause cause, const s
 	char found[FOUND_TEXT];
 
 	vsnprintf(found, sizeof(found), format, arguments);
-	tell(cause, call, found);
+	report(cause, call, found);
 }
 
 /* 0x4xxx: what functions that return no error report, too. */

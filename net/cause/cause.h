@@ -47,7 +47,7 @@ const struct cause_entry *cause_find(uint32_t number);
 const struct cause_entry *cause_at(unsigned int index);
 
 void cause_configure(bool explain);
-/* Whether reports are paragraphs: whether more is to be remembered of objects, to tell it then. */
+/* Whether reports are paragraphs: then more is remembered of objects, to be reported with them. */
 bool cause_explaining(void);
 /* Whether a report of @cause would be written: spares collecting what it would say. */
 bool cause_wanted(enum cause cause);

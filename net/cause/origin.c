@@ -188,24 +188,24 @@ void origin_visit(const struct origin *origin, place_visit visit, void *argument
 	visit_frames(origin, visit_place, &visiting);
 }
 
-struct telling {
-	bool (*tell)(void *argument, const char *text);
+struct showing {
+	bool (*show)(void *argument, const char *text);
 	void *argument;
 };
 
-static bool tell_place(void *argument, const struct place *place)
+static bool show_place(void *argument, const struct place *place)
 {
-	const struct telling *telling = argument;
+	const struct showing *showing = argument;
 	char text[ORIGIN_TEXT];
 
 	write_place(place, text, sizeof(text));
-	return telling->tell(telling->argument, text);
+	return showing->show(showing->argument, text);
 }
 
 void origin_describe_all(const struct origin *origin,
-			 bool (*tell)(void *argument, const char *text), void *argument)
+			 bool (*show)(void *argument, const char *text), void *argument)
 {
-	struct telling telling = {tell, argument};
+	struct showing showing = {show, argument};
 
-	origin_visit(origin, tell_place, &telling);
+	origin_visit(origin, show_place, &showing);
 }

@@ -47,8 +47,8 @@ const char *origin_phrase(const struct origin *origin, const char *before,
 uintptr_t origin_place(const struct origin *origin);
 /* Call @visit for the frames of the application, the innermost first, until it returns false. */
 void origin_visit(const struct origin *origin, place_visit visit, void *argument);
-/* The same in words. */
+/* Call @show with each of them in words, likewise. */
 void origin_describe_all(const struct origin *origin,
-			 bool (*tell)(void *argument, const char *text), void *argument);
+			 bool (*show)(void *argument, const char *text), void *argument);
 
 #endif

@@ -32,8 +32,8 @@ void fault_link_for_each(struct link *link,
 			 void *context);
 
 /*
- * At the end of a process that leaves the link open: tell in the log how often each rule hit, as
- * closing it does. A thread that had the lock may be gone; then nothing is told.
+ * At the end of a process that leaves the link open: log how often each rule hit, as closing it
+ * does. A thread that had the lock may be gone; then nothing is logged.
  */
 void fault_link_report(struct link *link);
 

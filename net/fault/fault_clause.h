@@ -112,7 +112,7 @@ bool fault_clause_hits(struct fault_clause *clause);
 
 /* How often it hit: "drop#2: 1 of 40 packets". As snprintf() does. */
 int fault_clause_describe(const struct fault_clause *clause, char *text, size_t size);
-/* Tell that in the log. */
+/* Log that. */
 void fault_clause_report(const struct fault_clause *clause);
 
 #endif

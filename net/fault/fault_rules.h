@@ -53,7 +53,7 @@ struct verdict fault_rules_judge(struct fault_rules *rules, enum direction direc
  */
 int fault_rules_describe(const struct fault_rules *rules, uint64_t hits, char *text, size_t size);
 
-/* Tell in the log how often each rule hit. */
+/* Log how often each rule hit. */
 void fault_rules_report(const struct fault_rules *rules);
 
 #endif

@@ -30,8 +30,8 @@ struct fault_rules;
 struct injector {
 	_Atomic uint32_t actions;    /* a bit for each enum fault_action that has a clause */
 	_Atomic uint32_t generation; /* of the specification */
-	_Atomic uint64_t deadline; /* when injector_due() has something to tell, or has to begin */
-	pthread_mutex_t lock;	   /* of the rest: */
+	_Atomic uint64_t deadline;   /* when injector_due() has a fault, or has to begin */
+	pthread_mutex_t lock;	     /* of the rest: */
 	struct fault_clauses clauses;
 	uint64_t start; /* of @TIME: when injector_due() was first asked; TIME_NEVER: not yet */
 };
@@ -74,7 +74,7 @@ int injector_read_rules(struct injector *injector, struct fault_rules *rules, ui
 void injector_for_each(struct injector *injector,
 		       void (*show)(void *context, const struct fault_clause *clause),
 		       void *context);
-/* At the end of the process: tell in the log how often each of them hit. */
+/* At the end of the process: log how often each of them hit. */
 void injector_report(struct injector *injector);
 
 static inline bool injector_has(const struct injector *injector, enum fault_action action)
@@ -130,8 +130,8 @@ static inline uint64_t injector_late(struct injector *injector, unsigned int wor
 
 /*
  * A work request of @hca has completed, @work and @qpn as above. When true, injector_due() has
- * something to tell this HCA: have a thread call hca_progress() soon. (Events aren't told here:
- * the caller holds the lock of a QP.)
+ * something for this HCA: have a thread call hca_progress() soon. (Events aren't raised here: the
+ * caller holds the lock of a QP.)
  */
 static inline bool injector_message(struct injector *injector, const void *hca, unsigned int work,
 				    uint32_t qpn)
