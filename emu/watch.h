@@ -12,7 +12,6 @@
 #define URXE_EMU_WATCH_H
 
 #include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stddef.h>
 
 struct completion;

@@ -7,6 +7,8 @@
 #include <emmintrin.h>
 #endif
 
+#include "net/cache_line.h"
+
 #if defined(__SSE2__)
 
 void stores_copy_nontemporal(uint8_t *to, const uint8_t *from, uint32_t length)

@@ -16,7 +16,6 @@
 
 #include <stdint.h>
 
-#include "net/cache_line.h"
 #include "net/choice.h"
 #include "net/tuning.h"
 

@@ -20,13 +20,11 @@
 #define URXE_EMU_CM_H
 
 #include <infiniband/verbs.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uthash.h>
 
 #include "emu/cm/cm_message.h"
-#include "emu/objects/table.h"
 #include "emu/transport/timer.h"
 #include "net/cm_text.h"
 #include "net/link.h"

@@ -16,6 +16,7 @@
 
 #include "emu/cm/cm.h"
 #include "emu/cm/cm_cause.h"
+#include "emu/objects/table.h"
 
 #define CM_TRANSACTION_AGENT (UINT64_C(1) << 32) /* any upper half will do */
 

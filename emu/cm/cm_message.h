@@ -9,7 +9,6 @@
 #define URXE_EMU_CM_MESSAGE_H
 
 #include <infiniband/verbs.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -12,7 +12,6 @@
 
 #include <stdint.h>
 
-#include "emu/cm/cm_message.h"
 #include "net/link.h"
 
 struct hca;

@@ -18,7 +18,6 @@
 #include "net/cause/cause.h"
 
 struct hca;
-struct pd;
 struct qp;
 
 /* Whose key it is: each side has causes of its own. */

@@ -9,7 +9,6 @@
 #include "emu/objects/mr.h"
 #include "emu/objects/qp.h"
 #include "net/cause/origin.h"
-#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 #include "net/wire/gid.h"
 

@@ -11,7 +11,6 @@
 
 struct completion;
 struct cq;
-struct late;
 struct qp;
 
 /*

@@ -65,7 +65,8 @@ static void fail_sequence(struct send_wqe *wqe, enum ibv_wr_opcode opcode)
 	wqe->length = wqe->num_sge = 0;
 }
 
-void inject_fail_request(const struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opcode,
+/* Let it complete with @status when it is the oldest. */
+static void fail_request(const struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opcode,
 			 enum ibv_wc_status status)
 {
 	enum failure failure = failures[status];
@@ -113,7 +114,7 @@ void inject_request(struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opco
 		return;
 	cause_report(CAUSE_INJECTED_COMPLETION, "%s, wr_id %" PRIu64 ", QP 0x%x (%s)", hit.clause,
 		     wqe->wr_id, qp->number, qp_type_text(qp->type->ibv));
-	inject_fail_request(qp, wqe, opcode, status);
+	fail_request(qp, wqe, opcode, status);
 }
 
 enum responder_fault inject_receive(struct qp *qp)

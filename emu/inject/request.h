@@ -17,9 +17,6 @@ struct send_wqe;
 
 /* @wqe was posted with @opcode: it may be one that is to fail. */
 void inject_request(struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opcode);
-/* Let it complete with @status when it is the oldest. */
-void inject_fail_request(const struct qp *qp, struct send_wqe *wqe, enum ibv_wr_opcode opcode,
-			 enum ibv_wc_status status);
 
 /* A message has taken a receive. RESPONDER_FAULT_INJECTED if that is to fail: message.injected. */
 enum responder_fault inject_receive(struct qp *qp);

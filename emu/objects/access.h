@@ -6,8 +6,6 @@
 #ifndef URXE_EMU_ACCESS_H
 #define URXE_EMU_ACCESS_H
 
-#include <stddef.h>
-
 /* Enough for all flags there are. */
 #define ACCESS_TEXT 192
 

@@ -9,7 +9,6 @@
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "emu/capacity.h"
 #include "emu/hca.h"

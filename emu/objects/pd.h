@@ -8,7 +8,6 @@
 #define URXE_EMU_PD_H
 
 #include <infiniband/verbs.h>
-#include <stdatomic.h>
 
 #include "emu/objects/names.h"
 #include "emu/objects/users.h"

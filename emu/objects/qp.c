@@ -16,7 +16,6 @@
 #include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/cause/origin.h"
-#include "net/newer_verbs.h"
 #include "net/qp_text.h"
 #include "net/quarantine.h"
 

@@ -9,7 +9,6 @@
 
 #include <infiniband/verbs.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
 #include "emu/objects/users.h"
 #include "emu/transport/receive_queue.h"

@@ -11,7 +11,6 @@
 #define URXE_EMU_XRCD_H
 
 #include <infiniband/verbs.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,7 +19,6 @@
 
 struct hca;
 struct origin;
-struct srq;
 
 struct xrc_domain {
 	struct xrc_domain *prev, *next; /* utlist, of those that files name */

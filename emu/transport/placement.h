@@ -30,7 +30,6 @@
 
 struct hca;
 struct pd;
-struct placement;
 struct qp;
 
 /* ns: no piece and no completion waits longer. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/rd_atomic.h"
 
-#include <errno.h>
 #include <limits.h>
 
 #include "emu/objects/pd.h"

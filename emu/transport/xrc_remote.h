@@ -28,8 +28,6 @@ struct xrc_remote {
 	uint64_t asked_at;
 };
 
-struct xrc_delegate;
-
 void xrc_remote_reset(struct xrc_remote *remote);
 
 /* Whether an SRQ that isn't ours may be another process's, for @qp. */

@@ -2,7 +2,6 @@
 #include "net/fault/injector.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "net/fault/fault_rules.h"
 

@@ -16,8 +16,6 @@
  */
 #include <fcntl.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "net/clock.h"

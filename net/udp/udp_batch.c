@@ -4,6 +4,8 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 
+#include "net/stores.h"
+
 /* With the bytes behind a short value: the kernel copies them, and valgrind looks at all of it. */
 static void put_control(struct msghdr *message, int level, int type, const void *value,
 			size_t length)

@@ -5,7 +5,6 @@
  * a fifth of the cost of receiving them one by one. Of a stream several are read
  * with one call. Called by the core, one thread at a time.
  */
-#include <errno.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>

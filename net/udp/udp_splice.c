@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "net/stores.h"
 #include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 

@@ -23,7 +23,6 @@
 #include "net/choice.h"
 #include "net/descriptor.h"
 #include "net/link.h"
-#include "net/stores.h"
 #include "net/tuning.h"
 
 struct udp_address;
