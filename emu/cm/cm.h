@@ -244,7 +244,7 @@ int cm_send_sidr_req(struct cm_id *id, const struct path *path, uint64_t service
 int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uint64_t now);
 
 /* Data arrived on the QP before the RTU (IBA 12.9.8.3.1). EISCONN, or EINVAL before the REP. */
-int cm_notify(struct cm_id *id, uint64_t now);
+int cm_notify(struct cm_id *id);
 
 /*
  * The attributes that the QP of this connection needs to get into

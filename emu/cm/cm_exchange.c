@@ -258,7 +258,7 @@ int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 
 /* --- the RTU that doesn't come ---------------------------------------------------------- */
 
-static int notify(struct cm_id *id, uint64_t now)
+static int notify(struct cm_id *id)
 {
 	if (is_in(id, STATE(ESTABLISHED)))
 		return EISCONN;
@@ -336,7 +336,7 @@ int cm_send_sidr_rep(struct cm_id *id, const struct cm_service_reply *reply, uin
 	return LOCKED(id, cm_sidr_reply(id, reply, now));
 }
 
-int cm_notify(struct cm_id *id, uint64_t now)
+int cm_notify(struct cm_id *id)
 {
-	return LOCKED(id, notify(id, now));
+	return LOCKED(id, notify(id));
 }

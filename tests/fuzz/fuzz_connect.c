@@ -376,7 +376,7 @@ static void step_answer(struct machine *machine)
 		cm_send_sidr_rep(id, &service, machine->host.now);
 		break;
 	case 7:
-		if (cm_notify(id, machine->host.now) == 0)
+		if (cm_notify(id) == 0)
 			must(cm_id_state(id) == CM_STATE_ESTABLISHED);
 		break;
 	case 8:

@@ -95,7 +95,7 @@ START_TEST(test_wrong_state)
 	ck_assert_int_eq(cm_send_dreq(t.id, now), EINVAL);
 	ck_assert_int_eq(cm_send_drep(t.id, now), EINVAL);
 	ck_assert_int_eq(cm_send_sidr_rep(t.id, &service, now), EINVAL);
-	ck_assert_int_eq(cm_notify(t.id, now), EINVAL);
+	ck_assert_int_eq(cm_notify(t.id), EINVAL);
 	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), EINVAL);
 	cm_id_destroy(t.id, now);
 
@@ -108,7 +108,7 @@ START_TEST(test_wrong_state)
 	ck_assert_int_eq(cm_send_req(t.id, &(struct cm_request){0}, now), EINVAL);
 	ck_assert_int_eq(cm_send_sidr_req(t.id, &t.peer.path, 1, NULL, 0, now), EINVAL);
 	ck_assert_int_eq(cm_id_listen(t.id, &(struct cm_listen){.service_id = 1}), EINVAL);
-	ck_assert_int_eq(cm_notify(t.id, now), EINVAL);
+	ck_assert_int_eq(cm_notify(t.id), EINVAL);
 }
 END_TEST
 
@@ -368,11 +368,11 @@ START_TEST(test_notify)
 	struct cm_message rtu;
 
 	cm_peer_passive(&t, _i ? CM_STATE_MRA_REP_RECEIVED : CM_STATE_REP_SENT);
-	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), 0);
+	ck_assert_int_eq(cm_notify(t.id), 0);
 	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
 	cm_queue_deliver(&t.peer.node->cm_queue);
 	cm_peer_event(&t, CM_EVENT_USER_ESTABLISHED);
-	ck_assert_int_eq(cm_notify(t.id, cm_peer_now(&t)), EISCONN);
+	ck_assert_int_eq(cm_notify(t.id), EISCONN);
 	rtu = cm_peer_message(&t, CM_RTU);
 	cm_peer_say(&t, &rtu);
 	cm_peer_event(&t, -1);

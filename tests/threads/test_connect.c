@@ -169,7 +169,7 @@ static void *reap_all(void *argument)
 
 		over = atomic_load(&test.over);
 		while ((id = next_id())) {
-			cm_notify(id, clock_now());
+			cm_notify(id);
 			cm_id_state(id);
 			cm_queue_destroy_id(&test.server.cm_queue, id, clock_now());
 		}

@@ -456,7 +456,7 @@ int urxe_rdma_notify(struct rdma_cm_id *ibv, enum ibv_event_type event)
 
 	rdma_enter();
 	if (id->cm && event == IBV_EVENT_COMM_EST)
-		error = cm_notify(id->cm, clock_now());
+		error = cm_notify(id->cm);
 	if (event != IBV_EVENT_COMM_EST)
 		refuse(error, CAUSE_CM_ARGUMENT, "rdma_notify(): event %d, of COMM_EST alone",
 		       event);
