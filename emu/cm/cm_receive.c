@@ -175,7 +175,7 @@ static void accept_req(struct cm *cm, const struct cm_message *req, const struct
 {
 	struct cm_id *id = cm_id_new(cm, NULL);
 
-	/* Without memory it is as if the REQ had been lost: the peer sends it again. */
+	/* Without memory it is as if the REQ had been lost: the peer retransmits it. */
 	if (!id)
 		return;
 	take_req(id, req, frame);

@@ -15,7 +15,7 @@
 #define CUBIC_BETA_MARKED 0.85 /* RFC 8511: a mark comes earlier than a loss */
 /*
  * RFC 9438, 4.3 has 0.53 below W_max, which gives a flow that loses packets at random as much as
- * Reno. But going back N sends a window again for each of them.
+ * Reno. But going back N retransmits a window for each of them.
  */
 #define CUBIC_ALPHA 1.0
 

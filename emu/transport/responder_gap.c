@@ -82,7 +82,7 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 		resp->send_end = resp->expected_psn;
 	resp->gap = true;
 	/*
-	 * Atomics, FLUSHes and ATOMIC WRITEs are not kept: the requester sends them again after
+	 * Atomics, FLUSHes and ATOMIC WRITEs are not kept: the requester retransmits them after
 	 * what is missing.
 	 */
 	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&

@@ -121,7 +121,7 @@ void response_withdraw_nak(struct qp *qp)
 
 /*
  * The oldest one is forgotten when the ring is full, unless its answer is still to be
- * sent. Not so when it is to be sent again: the new request says that it had arrived, and
+ * sent. Not so when it is to be retransmitted: the new request says that it had arrived, and
  * the duplicate was the network's.
  */
 struct responder_resource *response_new_resource(struct response *response)

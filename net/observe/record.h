@@ -84,7 +84,7 @@ struct observe_traffic {
 	uint64_t received_messages, received_bytes;
 };
 
-/* Why packets were sent again, and what became of those that weren't as they should be. */
+/* Why packets were retransmitted, and what became of those that weren't as they should be. */
 #define OBSERVE_LOSSES(X)                                                                          \
 	X(resent)	      /* packets */                                                        \
 	X(timeouts)	      /* of the local ACK timer: requests that no answer came to */        \

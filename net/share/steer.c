@@ -82,7 +82,7 @@ static void emit_signal(struct assembly *assembly, uint64_t secret)
 
 /*
  * A request goes to the member that claims the service. Without one it goes to a member
- * at random, so that a sender that repeats it gets past a process that doesn't run.
+ * at random, so that a sender that retransmits it gets past a process that doesn't run.
  */
 static void emit_request(struct assembly *assembly, const struct steer_plan *plan)
 {
