@@ -24,7 +24,6 @@ void origin_prepare(void)
 	void *frame;
 
 	capturing = true;
-
 	places_prepare();
 	/* The first call loads the compiler's library. */
 	backtrace(&frame, 1);

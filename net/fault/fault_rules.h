@@ -33,9 +33,9 @@ struct verdict {
 	bool drop, duplicate, reorder, corrupt, mark;
 	uint64_t delay;
 	uint64_t random; /* which bit to flip */
-	uint64_t
-		hits; /* the rules that said so, a bit each: of the first 64, without @duplicates */
-	uint64_t duplicates; /* those that say duplicate: they hit the copy, not the original */
+	/* The rules that said so, a bit each, of the first 64; those that say duplicate are apart,
+	 * as they hit the copy. */
+	uint64_t hits, duplicates;
 };
 
 /* As fault_clauses_read(). */

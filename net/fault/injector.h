@@ -181,7 +181,7 @@ static inline bool injector_cm_event(struct injector *injector, enum fault_cm_ev
 	       injector_ask(injector, ACTION_CM_EVENT, event, 0, hit);
 }
 
-/* A completion queue is armed and gets its completion: of how many this is to be the first. 0: 1 */
+/* An armed completion queue gets a completion: its event waits until there are so many; 0: one. */
 static inline unsigned int injector_coalesce(struct injector *injector, struct fault_hit *hit)
 {
 	if (!injector_has(injector, ACTION_COALESCE) ||

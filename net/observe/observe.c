@@ -40,11 +40,10 @@ struct block {
 struct observe {
 	pthread_mutex_t lock;
 	_Atomic uint32_t last_id;
-	/* Without a file: */
-	int fd; /* -1 */
+	int fd; /* -1: there is no file */
 	struct descriptor_identity identity;
 	char path[2 * OBSERVE_PATH];
-	uint8_t *base; /* NULL */
+	uint8_t *base; /* NULL: there is no file */
 	struct observe_header *header;
 	struct block *block[OBSERVE_BLOCKS];
 	unsigned int blocks;

@@ -61,8 +61,8 @@ static inline union ibv_gid shared_gid_get(const struct shared_gid *shared)
 }
 
 /*
- * Whose an entry of an array is. 0: it is free. What isn't a member's number is read as none by
- * those that only look.
+ * Entries of arrays begin with the number of the member that has them; 0: it is free. Where an
+ * entry is only looked at, what can't be a member's number counts as 0.
  */
 #define ENTRY_BUSY 0x80000000u /* with the number: the member fills it in */
 

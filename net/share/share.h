@@ -44,7 +44,7 @@ static inline uint32_t share_qpn_block(uint32_t qpn)
 	return qpn / SHARE_QPN_BLOCK;
 }
 
-/* As the end sees it that is on this machine. */
+/* Seen from its end on this machine. */
 struct share_connection {
 	union ibv_gid local, remote;
 	uint32_t local_id, remote_id; /* communication ids */
