@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "net/wire/gid.h"
 #include "net/wire/wire.h"
 
 /* A packet held back leaves after this time, though no later one of its flow has come. */
@@ -31,7 +32,7 @@ struct held *lane_find_swapped(struct lane *lane, const struct flow *flow)
 
 	DL_FOREACH (lane->swapped, held) {
 		if (held->flow.qpn == flow->qpn &&
-		    memcmp(&held->flow.destination, &flow->destination, sizeof(union ibv_gid)) == 0)
+		    gid_equal(&held->flow.destination, &flow->destination))
 			return held;
 	}
 	return NULL;

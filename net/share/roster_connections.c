@@ -11,7 +11,7 @@
 
 #define ORPHANED (ROSTER_MEMBERS + 1)
 
-/* Messages get lost, and there is no process left to notice and repeat them. */
+/* Messages get lost, and there is no process left to notice and retransmit them. */
 #define TELL_TIMES 3
 
 static struct connection *connections_end(const struct roster *roster)

@@ -19,6 +19,7 @@
 
 #include "net/log.h"
 #include "net/udp/udp_link.h"
+#include "net/wire/gid.h"
 
 #ifndef IPV6_MULTICAST_ALL
 #define IPV6_MULTICAST_ALL 29
@@ -318,7 +319,7 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&link->lock);
 	HASH_ITER (hh, multicast->groups, group, next) {
-		if (memcmp(&group->key.gid, gid, sizeof(*gid)) != 0)
+		if (!gid_equal(&group->key.gid, gid))
 			continue;
 		pthread_mutex_lock(&multicast->lock);
 		HASH_DEL(multicast->groups, group);
