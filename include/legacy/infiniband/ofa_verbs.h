@@ -24,6 +24,10 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+#if defined(__cplusplus) && __cplusplus < 201103L
+#define OFA_SAME(a, b) typedef char ofa_same[(a) == (b) ? 1 : -1]
+#elif defined(__cplusplus)
 #define OFA_SAME(a, b) static_assert((a) == (b), "not laid out as in <infiniband/verbs.h>")
 #else
 #define OFA_SAME(a, b) _Static_assert((a) == (b), "not laid out as in <infiniband/verbs.h>")
