@@ -314,7 +314,8 @@ static bool not_found(const char *name, char **error)
 	char *names = profile_names();
 
 	if (asprintf(error, "there is no profile \"%s\"; there are %s%s", name,
-		     names ? names : "none", names ? "; a file has a / in its name" : "") < 0)
+		     names ? names : "none (Debian's package urxe has them)",
+		     names ? "; a file has a / in its name" : "") < 0)
 		*error = NULL;
 	free(names);
 	return false;

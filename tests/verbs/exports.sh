@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # Compare what liburxe.so exports with the symbols and versions of libibverbs and
-# librdmacm.
+# librdmacm, and with those that Debian's package says it has.
 #
-#   exports.sh LIBRARY LIST      LIST: symbol, tab, version ("-": none)
+#   exports.sh LIBRARY LIST [PACKAGE]      LIST: symbol, tab, version ("-": none)
 
 set -eu
-library=$1 list=$2
+library=$1 list=$2 package=${3-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -24,6 +24,17 @@ fi
 if comm -23 "$work/have" "$work/want" | grep -E '^_*(ibv_|rdma_|verbs_|mult_|mbps_)'; then
 	echo "exported without being public" >&2
 	exit 1
+fi
+
+# dpkg-gensymbols refuses those that are gone, and no more than mentions new ones.
+if [ "$package" ]; then
+	sed -n 's/^ \([^ ]*\) .*/\1/p' "$package" | sort >"$work/listed"
+	nm -D --defined-only --with-symbol-versions "$library" | awk '$2 != "A" { print $3 }' |
+		sed 's/@@/@/; /@/!s/$/@Base/' | sort >"$work/exported"
+	if comm -23 "$work/exported" "$work/listed" | grep .; then
+		echo "not in $package" >&2
+		exit 1
+	fi
 fi
 
 readelf -d "$library" >"$work/dynamic"
