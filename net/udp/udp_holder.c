@@ -148,19 +148,25 @@ void udp_process_text(pid_t pid, char *text, size_t size)
 }
 
 /*
- * A socket that no process has which we may look into. Linux rxe has one on all addresses as
- * long as its module is loaded, even without a device.
+ * Linux rxe has a socket on all addresses as long as its module is loaded, even without a
+ * device. In a small root, as a container's, nothing says whether it is.
  */
+static const char *rxe_text(void)
+{
+	if (access("/sys/module/rdma_rxe", F_OK) == 0)
+		return ": rdma_rxe, which is loaded (modprobe -r rdma_rxe)";
+	if (access("/sys/module", F_OK) == 0)
+		return "";
+	return ": most likely a loaded rdma_rxe (modprobe -r rdma_rxe)";
+}
+
+/* A socket that no process has which we may look into. */
 static void unknown_text(const struct holder *holder, uint16_t port, char *text, size_t size)
 {
-	bool loaded = access("/sys/module/rdma_rxe", F_OK) == 0;
-
 	if (holder->everywhere)
 		snprintf(text, size,
-			 "the kernel, or a process of user %u, has UDP port %u on all addresses: "
-			 "%s (modprobe -r rdma_rxe)",
-			 holder->uid, port,
-			 loaded ? "rdma_rxe, which is loaded" : "most likely a loaded rdma_rxe");
+			 "the kernel, or a process of user %u, has UDP port %u on all addresses%s",
+			 holder->uid, port, rxe_text());
 	else
 		snprintf(text, size, "a process of user %u has UDP port %u", holder->uid, port);
 }

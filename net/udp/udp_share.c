@@ -38,7 +38,7 @@ static void share_open_roster(struct udp_share *share)
 	error = udp_open_control_socket(share);
 	if (error)
 		log_warn("no socket by which processes that share addresses hand packets on: %s",
-			 strerror(error));
+			 error == EADDRNOTAVAIL ? "the loopback device is down" : strerror(error));
 }
 
 /*

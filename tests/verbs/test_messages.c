@@ -107,6 +107,38 @@ START_TEST(process_has_the_port_everywhere)
 }
 END_TEST
 
+/* What follows where the holder isn't known. */
+static const char *rxe_is_named(void)
+{
+	return access("/sys/module/rdma_rxe", F_OK) == 0 ? "addresses: rdma_rxe" : "addresses (";
+}
+
+/* Whose processes we may not look into. */
+START_TEST(another_user_has_the_port_everywhere)
+{
+	int to[2], from[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(to), 0);
+	ck_assert_int_eq(pipe(from), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(to[1]);
+		take_port("0.0.0.0");
+		_exit(write(from[1], "", 1) == 1 && read(to[0], &byte, 1) == 0 ? 0 : 1);
+	}
+	ck_assert_int_eq(read(from[0], &byte, 1), 1);
+	if (seteuid(65534) == 0) { /* not in a user namespace */
+		catch_stderr();
+		expect_open_fails(EADDRINUSE);
+		expect_said(NODE, "a process of user 0", "on all addresses", rxe_is_named());
+	}
+	close(to[1]);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+}
+END_TEST
+
 /* A tunnel has its socket in the kernel, as rdma_rxe has. */
 START_TEST(kernel_has_the_port)
 {
@@ -114,7 +146,7 @@ START_TEST(kernel_has_the_port)
 	ip("link set urxe0 up");
 	catch_stderr();
 	expect_open_fails(EADDRINUSE);
-	expect_said(NODE, "the kernel", "on all addresses", "rdma_rxe");
+	expect_said(NODE, "the kernel", "on all addresses", rxe_is_named());
 	ip("link del urxe0");
 }
 END_TEST
@@ -130,6 +162,29 @@ START_TEST(no_such_address)
 	ck_assert_int_eq(count, 0);
 	expect_said("203.0.113.77", "127.0.0.1, ", "10.86.0.1");
 	ip("addr del 10.86.0.1/32 dev lo");
+}
+END_TEST
+
+/* It was never up, as in a namespace that was just made: then it has no address. */
+START_TEST(loopback_device_is_down)
+{
+	struct ibv_device **list;
+	struct ibv_context *context;
+
+	setenv("URXE_NODE", "10.86.0.1", 1);
+	make_veth("urxe1", "urxe2");
+	ip("addr add 10.86.0.1/24 dev urxe1");
+	ip("link set lo down");
+	ip("addr flush dev lo");
+	catch_stderr();
+	list = ibv_get_device_list(NULL);
+	context = ibv_open_device(list[0]);
+	expect_said("hand packets on: the loopback device is down");
+	ck_assert_ptr_nonnull(context);
+	ibv_close_device(context);
+	ibv_free_device_list(list);
+	ip("addr add 127.0.0.1/8 dev lo");
+	ip("link del urxe1");
 }
 END_TEST
 
@@ -197,11 +252,13 @@ int main(void)
 	tcase_add_checked_fixture(tests, setup, NULL);
 	tcase_add_test(tests, process_has_the_port);
 	tcase_add_test(tests, process_has_the_port_everywhere);
+	tcase_add_test(tests, another_user_has_the_port_everywhere);
 	if (system("ip link add urxe0 type vxlan id 1 dstport 9 2>/dev/null && ip link del urxe0"))
 		puts("kernel_has_the_port is left out: no tunnels in this kernel");
 	else
 		tcase_add_test(tests, kernel_has_the_port);
 	tcase_add_test(tests, no_such_address);
+	tcase_add_test(tests, loopback_device_is_down);
 	if (CHILD_ALLOCATES)
 		tcase_add_loop_test(tests, process_listens, 0, 2);
 	suite_add_tcase(suite, tests);
