@@ -1,0 +1,30 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# A script that is called wrongly says how it is called, and does nothing.
+#
+#   scripts.sh SOURCES
+
+set -u
+failed=0
+
+# refuses SCRIPT ARGUMENT...
+refuses() {
+	local script=$1 said status
+	shift
+	said=$("$scripts/$script" "$@" 2>&1 </dev/null)
+	status=$?
+	[ $status = 2 ] && grep -q '^usage: ' <<<"$said" || {
+		echo "FAILED: scripts/$script $*: status $status: $said" >&2
+		failed=1
+	}
+}
+
+scripts=$1/scripts
+for script in bench bench-paths build deb demo fuzz interop setup test; do
+	refuses $script --nothing
+done
+refuses demo /nonexistent/urxe
+refuses demo sh sh
+refuses bench-paths --build /nonexistent --set URXE_LOG -- tcp
+exit $failed
