@@ -15,6 +15,7 @@ import itertools
 import os
 import pathlib
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -39,16 +40,24 @@ class Node:
     @contextlib.contextmanager
     def start(self, *words, options=(), port=None):
         """Run a program beside what follows, which it has to survive, from when it listens on TCP @port."""
-        process = subprocess.Popen(self.command(words, options), text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        try:
-            while port and process.poll() is None and not listens(port):
-                time.sleep(0.05)
-            yield process
-            said, _ = process.communicate(timeout=TIMEOUT)
-            assert process.returncode == 0, said
-        finally:
-            process.kill()
+        with tempfile.TemporaryFile("w+") as said:  # a full pipe would stop it
+            process = subprocess.Popen(self.command(words, options), stdout=said, stderr=subprocess.STDOUT)
+            try:
+                wait_listening(process, port)
+                yield process
+                process.wait(timeout=TIMEOUT)
+                said.seek(0)
+                assert process.returncode == 0, said.read()
+            finally:
+                process.kill()
+                process.wait()
+
+
+def wait_listening(process, port):
+    end = time.monotonic() + TIMEOUT
+    while port and process.poll() is None and not listens(port):
+        assert time.monotonic() < end, f"nothing listens on port {port}"
+        time.sleep(0.05)
 
 
 def listens(port):
