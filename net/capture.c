@@ -54,6 +54,7 @@ struct record {
 	uint32_t length; /* of the UDP payload */
 	uint16_t source_port;
 	uint16_t ip_id;
+	uint32_t flow_label;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	bool sent;
@@ -231,6 +232,7 @@ static uint8_t *write_ip(uint8_t *to, const struct record *record)
 		.length = record->length,
 		.id = record->ip_id,
 		.traffic_class = record->traffic_class,
+		.flow_label = record->flow_label,
 		.hop_limit = record->hop_limit,
 	};
 
@@ -328,7 +330,7 @@ void capture_sent(struct capture *capture, struct link_packet *packet, uint16_t 
 		.source_port = source_port,
 		.ip_id = ip_id,
 		.traffic_class = packet->path->traffic_class,
-		.hop_limit = packet->path->hop_limit,
+		.hop_limit = packet->path->hop_limit ?: HOP_LIMIT_DEFAULT, /* the socket's */
 		.sent = true,
 	};
 	uint8_t *end;
@@ -353,6 +355,7 @@ void capture_received(struct capture *capture, struct link_frame *frame)
 		.source_port = frame->source_port,
 		.ip_id = frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id,
 		.traffic_class = frame->traffic_class,
+		.flow_label = frame->flow_label,
 		.hop_limit = frame->hop_limit,
 	};
 	uint8_t *end;

@@ -49,6 +49,7 @@ static inline uint64_t elapsed(uint64_t since, uint64_t now)
 }
 
 #define HOP_LIMIT_DEFAULT 64 /* as Linux has it for RoCE v2 */
+#define FLOW_LABEL_MASK 0xfffff
 
 /*
  * How packets get from here to one peer: an address vector, resolved. Addresses
@@ -121,12 +122,13 @@ struct link_frame {
 	uint16_t source_port;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
-	uint8_t forwards;   /* how often it was handed on before it came here */
-	uint32_t interface; /* of a multicast: that it came in by; 0: unknown */
-	uint64_t captured;  /* the time of its record in link.capture; 0: it has none */
-	bool message;	    /* of another HCA of this machine (share_ops.send_message): no packet */
-	bool shared;	    /* its sender may still write to @data: look at each part once */
-	bool trusted;	    /* it came through memory, and has no ICRC */
+	uint8_t forwards;    /* how often it was handed on before it came here */
+	uint32_t interface;  /* of a multicast: that it came in by; 0: unknown */
+	uint32_t flow_label; /* of IPv6 alone */
+	uint64_t captured;   /* the time of its record in link.capture; 0: it has none */
+	bool message; /* of another HCA of this machine (share_ops.send_message): no packet */
+	bool shared;  /* its sender may still write to @data: look at each part once */
+	bool trusted; /* it came through memory, and has no ICRC */
 };
 
 struct capture;
@@ -254,8 +256,9 @@ struct link_ops {
 	void (*leave)(struct link *link, const union ibv_gid *group);
 
 	/*
-	 * There is a UD QP, whose receives show the hop limit of their packets: frames have it from
-	 * now on. Costs a little per frame. May be NULL for a link whose frames always have it.
+	 * A UD QP shows its receives the hop limit and the flow label of what they receive: frames
+	 * have them from now on. Costs a little per frame. May be NULL for a link whose frames
+	 * always have them.
 	 */
 	void (*receive_ttl)(struct link *link);
 

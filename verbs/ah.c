@@ -95,7 +95,7 @@ static int route_back(struct port *port, const struct ibv_grh *grh, struct ibv_g
 		return set_source(port, route, &local, &remote);
 	case 6:
 		word = be32toh(grh->version_tclass_flow);
-		route->flow_label = word & 0xfffff;
+		route->flow_label = word & FLOW_LABEL_MASK;
 		route->traffic_class = word >> 20 & 0xff;
 		route->hop_limit = grh->hop_limit;
 		return set_source(port, route, &grh->dgid, &grh->sgid);

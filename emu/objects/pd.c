@@ -168,7 +168,7 @@ int path_resolve(struct hca *hca, const struct ibv_ah_attr *attr, struct path *p
 	*path = (struct path){
 		.source = source.gid,
 		.destination = grh->dgid,
-		.flow_label = grh->flow_label & 0xfffff,
+		.flow_label = grh->flow_label & FLOW_LABEL_MASK,
 		.traffic_class = grh->traffic_class,
 		/* Linux takes the route's for unicast, whatever the address vector says. */
 		.hop_limit = multicast ? grh->hop_limit : HOP_LIMIT_DEFAULT,

@@ -34,6 +34,7 @@ void grh_fill(struct grh *grh, const struct hca *hca, const struct link_frame *f
 		.length = frame->length,
 		.id = frame->ip_id == IP_ID_UNKNOWN ? 0 : frame->ip_id,
 		.traffic_class = frame->traffic_class,
+		.flow_label = frame->flow_label,
 		.hop_limit = frame->hop_limit,
 	};
 	bool ipv4 = gid_is_ipv4(&frame->destination);

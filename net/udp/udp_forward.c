@@ -41,7 +41,8 @@ struct forward_header {
 	uint8_t kind, traffic_class, hop_limit, forwards;
 	int32_t ip_id;
 	union ibv_gid source, destination;
-	uint16_t source_port, reserved[3];
+	uint16_t source_port, reserved;
+	uint32_t flow_label;
 };
 
 /* --- out ---------------------------------------------------------------------- */
@@ -112,6 +113,7 @@ bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uin
 		.hop_limit = frame->hop_limit,
 		.forwards = frame->forwards + 1,
 		.source_port = frame->source_port,
+		.flow_label = frame->flow_label,
 		.ip_id = frame->ip_id,
 		.source = frame->source,
 		.destination = frame->destination,
@@ -222,6 +224,7 @@ static bool read_forward(struct udp_link *link, struct forward_header *header,
 		.source = header->source,
 		.destination = header->destination,
 		.source_port = header->source_port,
+		.flow_label = header->flow_label,
 		.traffic_class = header->traffic_class,
 		.hop_limit = header->hop_limit,
 		.forwards = header->forwards,

@@ -40,6 +40,11 @@
 #define RECEIVE_SPACE (1u << 16) /* what one of them may fill */
 #define RECEIVE_ARENA (RECEIVE_DATAGRAMS * RECEIVE_SPACE)
 
+/* Linux: uapi/linux/in6.h, which the C library's <netinet/in.h> excludes. */
+#ifndef IPV6_FLOWINFO
+#define IPV6_FLOWINFO 11
+#endif
+
 /* Receives from the socket that delivered last before the other sockets are asked again. */
 #define FAIR_ROUNDS 16
 
@@ -138,7 +143,7 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 /*
  * udp_socket.c. A socket to receive on, not yet bound, and what binds one; for @address its
  * receiving socket, bound to :4791 with the other processes of the node (net/share), and that
- * packets come with their hop limit. Return 0 or an errno.
+ * packets come with their hop limit and flow label. Return 0 or an errno.
  */
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);

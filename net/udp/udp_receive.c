@@ -90,6 +90,9 @@ static void parse_control(struct udp_split *split, struct msghdr *message)
 		else if ((control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TOS) ||
 			 (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_TCLASS))
 			split->frame.traffic_class = value;
+		/* With the traffic class before it. */
+		else if (control->cmsg_level == IPPROTO_IPV6 && control->cmsg_type == IPV6_FLOWINFO)
+			split->frame.flow_label = be32toh(value) & FLOW_LABEL_MASK;
 		else if ((control->cmsg_level == IPPROTO_IP && control->cmsg_type == IP_TTL) ||
 			 (control->cmsg_level == IPPROTO_IPV6 &&
 			  control->cmsg_type == IPV6_HOPLIMIT))
@@ -109,7 +112,7 @@ struct received {
 		struct sockaddr_in6 in6;
 	} source;
 	struct iovec vector;
-	uint8_t control[3 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))]
+	uint8_t control[4 * CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(struct in6_pktinfo))]
 		__attribute__((aligned(__alignof__(struct cmsghdr))));
 };
 

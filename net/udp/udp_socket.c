@@ -56,6 +56,7 @@ static const struct option receive_ttl_ipv4[] = {
 
 static const struct option receive_ttl_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
+	{IPPROTO_IPV6, IPV6_FLOWINFO, 1, false},
 	{},
 };
 

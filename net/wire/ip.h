@@ -21,6 +21,7 @@ struct ip_fields {
 	uint32_t length; /* from the BTH to the ICRC */
 	uint16_t id;	 /* of IPv4 alone */
 	uint8_t traffic_class, hop_limit;
+	uint32_t flow_label; /* of IPv6 alone */
 };
 
 /* RFC 1071 */
@@ -58,7 +59,8 @@ static inline struct iphdr ip4_header(const struct ip_fields *fields)
 static inline struct ip6_hdr ip6_header(const struct ip_fields *fields)
 {
 	struct ip6_hdr header = {
-		.ip6_flow = htobe32(6u << 28 | (uint32_t)fields->traffic_class << 20),
+		.ip6_flow = htobe32(6u << 28 | (uint32_t)fields->traffic_class << 20 |
+				    fields->flow_label),
 		.ip6_plen = htobe16(sizeof(struct udphdr) + fields->length),
 		.ip6_nxt = IPPROTO_UDP,
 		.ip6_hlim = fields->hop_limit,

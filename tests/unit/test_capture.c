@@ -122,12 +122,20 @@ START_TEST(sent_and_received)
 }
 END_TEST
 
-START_TEST(sent_ipv6)
+START_TEST(ipv6)
 {
 	struct path path = {.source = gid_of("fe80::1"),
 			    .destination = gid_of("fe80::2"),
 			    .traffic_class = 0xb8,
 			    .hop_limit = 7};
+	struct link_frame frame = {.data = vector + UDP_PAYLOAD,
+				   .length = sizeof(vector) - UDP_PAYLOAD,
+				   .ip_id = IP_ID_UNKNOWN,
+				   .source = path.destination,
+				   .destination = path.source,
+				   .flow_label = 0x12345,
+				   .traffic_class = 0xc2,
+				   .hop_limit = 63};
 	struct capture *capture = capture_open(name);
 	char error[PCAP_ERRBUF_SIZE];
 	const uint8_t *bytes;
@@ -135,6 +143,9 @@ START_TEST(sent_ipv6)
 
 	ck_assert_ptr_nonnull(capture);
 	send_vector(capture, &path, 99);
+	path.hop_limit = 0; /* links have one for that */
+	send_vector(capture, &path, 99);
+	capture_received(capture, &frame);
 	capture_close(capture);
 
 	pcap = pcap_open_offline(expanded, error);
@@ -145,6 +156,10 @@ START_TEST(sent_ipv6)
 	ck_assert_mem_eq(bytes + 22, path.source.raw, 16);
 	ck_assert_mem_eq(bytes + 38, path.destination.raw, 16);
 	ck_assert_mem_eq(bytes + 54, vector + 34, sizeof(vector) - 34);
+	bytes = next_record(pcap, sizeof(vector) + 20);
+	ck_assert_uint_eq(bytes[21], 64);
+	bytes = next_record(pcap, sizeof(vector) + 20);
+	ck_assert_mem_eq(bytes + 14, ((uint8_t[]){0x6c, 0x21, 0x23, 0x45}), 4);
 	pcap_close(pcap);
 }
 END_TEST
@@ -335,7 +350,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, sent_and_received);
-	tcase_add_test(tests, sent_ipv6);
+	tcase_add_test(tests, ipv6);
 	tcase_add_test(tests, processes_share_a_file);
 	tcase_add_test(tests, forked_child);
 	tcase_add_test(tests, unwritable);

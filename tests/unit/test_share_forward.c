@@ -70,6 +70,7 @@ START_TEST(frames_are_forwarded_by_qpn)
 	ck_assert(!node_forward(&nodes[0], &frame));
 	ck_assert(!readable(&nodes[1]));
 	((struct bth *)frame.data)->dest_qp = htobe32(nodes[1].qpn);
+	frame.flow_label = 0x12345;
 	ck_assert(node_forward(&nodes[0], &frame));
 	ck_assert(readable(&nodes[1]));
 	ck_assert_uint_eq(nodes[1].link->ops->receive(nodes[1].link, &again, 1, 0), 1);
@@ -81,6 +82,7 @@ START_TEST(frames_are_forwarded_by_qpn)
 	ck_assert_uint_eq(again.source_port, frame.source_port);
 	ck_assert_uint_eq(again.traffic_class, frame.traffic_class);
 	ck_assert_uint_eq(again.hop_limit, frame.hop_limit);
+	ck_assert_uint_eq(again.flow_label, frame.flow_label);
 	ck_assert_int_eq(again.ip_id, frame.ip_id);
 	ck_assert_uint_eq(again.forwards, 1);
 	frame.forwards = 3;

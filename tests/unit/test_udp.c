@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <check.h>
 #include <errno.h>
+#include <linux/in6.h>
 #include <pcap/pcap.h>
 #include <poll.h>
 #include <pthread.h>
@@ -542,6 +543,64 @@ START_TEST(hop_limits_when_asked_for)
 }
 END_TEST
 
+#define LABEL 0x12345
+
+/* Of another sender than ours: a NIC has the flow label that it is given. */
+static int open_labelled(void)
+{
+	const struct in6_flowlabel_req request = {.flr_dst = IN6ADDR_LOOPBACK_INIT,
+						  .flr_label = htonl(LABEL),
+						  .flr_action = IPV6_FL_A_GET,
+						  .flr_share = IPV6_FL_S_ANY,
+						  .flr_flags = IPV6_FL_F_CREATE};
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1, off = 0;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(
+		setsockopt(fd, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &request, sizeof(request)), 0);
+	ck_assert_int_eq(setsockopt(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, &on, sizeof(on)), 0);
+	/* Of its own the kernel would give each flow one. */
+	ck_assert_int_eq(setsockopt(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, &off, sizeof(off)), 0);
+	return fd;
+}
+
+/* Frames have it beside the traffic class, whichever of them is 0. */
+START_TEST(flow_labels)
+{
+	static const struct {
+		uint32_t label;
+		int traffic_class;
+	} flows[] = {{LABEL, 0xb9}, {LABEL, 0}, {0, 0xb9}, {0, 0}};
+	struct udp_options options = {.segmentation = true};
+	struct node to;
+	int fd;
+
+	if (!have_ipv6())
+		return;
+	to = node_open("::1", &options);
+	fd = open_labelled();
+	for (unsigned int i = 0; i < sizeof(flows) / sizeof(flows[0]); i++) {
+		const struct sockaddr_in6 name = {.sin6_family = AF_INET6,
+						  .sin6_port = htons(ROCE_V2_UDP_PORT),
+						  .sin6_flowinfo = htonl(flows[i].label),
+						  .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+		struct link_frame frame;
+
+		ck_assert_int_eq(setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &flows[i].traffic_class,
+					    sizeof(int)),
+				 0);
+		ck_assert_int_eq(
+			sendto(fd, memory, 100, 0, (const struct sockaddr *)&name, sizeof(name)),
+			100);
+		ck_assert_uint_eq(to.link->ops->receive(to.link, &frame, 1, 0), 1);
+		ck_assert_uint_eq(frame.flow_label, flows[i].label);
+		ck_assert_uint_eq(frame.traffic_class, flows[i].traffic_class);
+	}
+	close(fd);
+	node_close(&to);
+}
+END_TEST
+
 static uint32_t space(struct node *node, const struct path *path)
 {
 	return node->link->ops->rcvbuf_space(node->link, path, 0x11);
@@ -780,6 +839,7 @@ int main(void)
 	tcase_add_test(tests, descriptors_become_readable);
 	tcase_add_test(tests, space_of_a_sender);
 	tcase_add_test(tests, hop_limits_when_asked_for);
+	tcase_add_test(tests, flow_labels);
 	tcase_add_loop_test(tests, space_of_a_receiver, 0, 2);
 	tcase_add_test(tests, senders);
 	tcase_add_test(tests, captured);
