@@ -97,7 +97,7 @@ static void follow(struct udp_link *link, struct udp_address *address, unsigned 
 		udp_multicast_from(descriptor_number(&address->send_fd), &address->gid);
 		udp_multicast_extend(link, &address->gid);
 	}
-	address->netdev = interface;
+	__atomic_store_n(&address->netdev, interface, __ATOMIC_RELAXED);
 }
 
 static int append_locked(struct udp_link *link, const union ibv_gid *gid, unsigned int interface)

@@ -169,8 +169,11 @@ bool batch_append(struct batch *batch, struct link_packet *packets, unsigned int
 		batch->connection->next_id++; /* one a datagram, however many packets it becomes */
 	} else {
 		message->msg_name = &datagram->destination;
-		message->msg_namelen = gid_to_sockaddr(&path->destination, ROCE_V2_UDP_PORT,
-						       &datagram->destination);
+		/* A link-local one is on the link of the source, be that of another scope. */
+		message->msg_namelen = gid_to_scoped_sockaddr(
+			&path->destination, ROCE_V2_UDP_PORT,
+			__atomic_load_n(&batch->address->netdev, __ATOMIC_RELAXED),
+			&datagram->destination);
 	}
 	if (!pages)
 		put_controls(batch, message, packets, count);

@@ -52,6 +52,40 @@ START_TEST(a_receiver_is_known)
 }
 END_TEST
 
+#define GLOBAL "fd77::1"
+#define BEYOND "fe80::77:99" /* which no host has */
+
+/* The destination's interface is that of the source, also of one that has no scope of its own. */
+START_TEST(from_a_global_address)
+{
+	const struct udp_options options = {.segmentation = true};
+	struct node from, to = {.gid = gid_of(BEYOND)};
+	struct traffic *traffic;
+
+	make_veth("urxe0", "urxe1");
+	make_veth("urxe2", "urxe3");
+	ip("address add fe80::77:3/64 dev urxe0 nodad");
+	ip("address add fe80::77:4/64 dev urxe2 nodad");
+	for (int i = 0; i < 2; i++) {
+		const char *netdev = i ? "urxe2" : "urxe0";
+
+		ip("address add %s/64 dev %s nodad", GLOBAL, netdev);
+		from = (struct node){.gid = gid_of(GLOBAL)};
+		ck_assert_int_eq(udp_link_create(&options, &from.link), 0);
+		ck_assert_int_eq(
+			from.link->ops->add_address(from.link, &from.gid, if_nametoindex(netdev)),
+			0);
+		traffic = traffic_new(&from, &to);
+		add_packet(traffic, 8);
+		ck_assert_uint_eq(send_some(&from, traffic, 0, 1), 0);
+		ip("neighbour get %s dev %s", BEYOND, netdev); /* it is being asked for there */
+		node_close(&from);
+		free(traffic);
+		ip("address del %s/64 dev %s", GLOBAL, netdev);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("link_local");
@@ -59,8 +93,9 @@ int main(void)
 
 	if (!namespace_enter())
 		return SKIPPED;
-	tcase_add_checked_fixture(tests, add_addresses, NULL);
+	tcase_add_unchecked_fixture(tests, add_addresses, NULL);
 	tcase_add_test(tests, a_receiver_is_known);
+	tcase_add_test(tests, from_a_global_address);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
