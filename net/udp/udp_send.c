@@ -86,14 +86,14 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 /* --- Sending --------------------------------------------------------------------- */
 
 /*
- * The kernel didn't take a super-packet: perhaps the route's device can't
- * checksum what it would segment, perhaps the packets exceed its MTU. Sent one
- * by one, all have the identification 0.
+ * The kernel didn't take a super-packet: perhaps the route's device can't checksum what it would
+ * segment, perhaps the packets exceed its MTU (EINVAL of older kernels): then the first, as long as
+ * any, doesn't leave alone either. Sent one by one, all have the identification 0.
  */
 static void send_singly(struct batch *batch, struct datagram *datagram, struct msghdr *message)
 {
 	struct link_packet *packets = datagram->packets;
-	unsigned int sent = 0;
+	bool first_sent = false;
 	char text[INET6_ADDRSTRLEN];
 
 	for (unsigned int i = 0; i < datagram->count; i++) {
@@ -101,10 +101,10 @@ static void send_singly(struct batch *batch, struct datagram *datagram, struct m
 		if (sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
 				MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
 			drop(batch, &packets[i], 1, errno);
-		else
-			sent++;
+		else if (i == 0)
+			first_sent = true;
 	}
-	if (sent && atomic_exchange(&batch->address->segmentation, false))
+	if (first_sent && atomic_exchange(&batch->address->segmentation, false))
 		log_info("the kernel refuses UDP_SEGMENT from %s: sending packets one by one",
 			 gid_to_text(&batch->address->gid, text));
 }
@@ -142,12 +142,12 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 }
 
 /*
- * Whether @error is that of an earlier datagram, which no socket took (ICMP port unreachable): a
- * connected socket returns it once, from a call that then sends nothing.
+ * Whether @error may be that of an earlier datagram, which no socket took or a firewall refused
+ * (ICMP): a connected socket returns it once, from a call that then sends nothing.
  */
-static bool was_about_another(const struct batch *batch, int error)
+static bool may_be_about_another(const struct batch *batch, int error)
 {
-	return batch->connection && error == ECONNREFUSED;
+	return batch->connection && error != EAGAIN;
 }
 
 /* Returns how many datagrams were sent, or -1. */
@@ -165,7 +165,7 @@ static int send_some(struct batch *batch, unsigned int from)
 	while (from + count < batch->datagrams && !datagram[count].spliced)
 		count++;
 	sent = send_batch(descriptor_number(fd), messages, count);
-	if (sent < 0 && was_about_another(batch, errno))
+	if (sent < 0 && may_be_about_another(batch, errno))
 		sent = send_batch(descriptor_number(fd), messages, count);
 	return sent;
 }

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <linux/net_tstamp.h>
 #include <netinet/ip.h>
+#include <netinet/ip_icmp.h>
+#include <netinet/udp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -265,6 +267,62 @@ START_TEST(nobody_receives)
 		to = node_open(ADDRESS_B, &options);
 		send_some(&from, traffic, 0, traffic->count);
 		expect(&to, traffic, 0, traffic->count, 64);
+		ck_assert_int_eq(connection->state, UDP_CONNECTED);
+	}
+}
+END_TEST
+
+/* As a firewall on the way answers what @from has sent to @to. */
+static void refuse_latest(void)
+{
+	struct {
+		struct icmphdr icmp;
+		struct iphdr ip;
+		struct udphdr udp;
+	} refusal = {
+		.icmp = {.type = ICMP_DEST_UNREACH, .code = ICMP_PKT_FILTERED},
+		.ip = {.version = 4, .ihl = 5, .ttl = 64, .protocol = IPPROTO_UDP},
+		.udp = {.uh_sport = htons(from_address()->source_port),
+			.uh_dport = htons(ROCE_V2_UDP_PORT)},
+	};
+	const uint16_t *words = (const uint16_t *)&refusal;
+	int fd = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMP);
+	struct sockaddr_storage name;
+	socklen_t length = gid_to_sockaddr(&from.gid, 0, &name);
+	uint32_t sum = 0;
+
+	memcpy(&refusal.ip.saddr, from.gid.raw + 12, 4);
+	memcpy(&refusal.ip.daddr, to.gid.raw + 12, 4);
+	for (unsigned int i = 0; i < sizeof(refusal) / 2; i++)
+		sum += words[i];
+	sum = (sum & 0xffff) + (sum >> 16);
+	refusal.icmp.checksum = ~(sum + (sum >> 16));
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(sendto(fd, &refusal, sizeof(refusal), 0, (struct sockaddr *)&name, length),
+			 sizeof(refusal));
+	close(fd);
+}
+
+/* Nor is what a firewall says. In a namespace of its own, for the raw socket. */
+START_TEST(a_firewall_refuses)
+{
+	struct udp_connection *connection;
+
+	if (!namespace_enter())
+		return;
+	ip("link set lo up");
+	tear_down();
+	set_up();
+	connection = connect_both();
+	add_train();
+	add_packet(traffic, 8);
+	for (int round = 0; connection && round < 3; round++) {
+		refuse_latest();
+		ck_assert_uint_eq(send_some(&from, traffic, 0, traffic->count), 0);
+		expect(&to, traffic, 0, traffic->count, 64);
+		refuse_latest();
+		ck_assert_uint_eq(send_some(&from, traffic, TRAIN, 1), 0);
+		expect(&to, traffic, TRAIN, 1, 64);
 		ck_assert_int_eq(connection->state, UDP_CONNECTED);
 	}
 }
@@ -619,6 +677,7 @@ int main(void)
 	tcase_add_test(tests, another_network_namespace);
 	tcase_add_test(tests, a_socket_everywhere);
 	tcase_add_test(tests, nobody_receives);
+	tcase_add_test(tests, a_firewall_refuses);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
 			    sizeof(reads) / sizeof(reads[0]));
 	tcase_add_test(tests, splices_where_it_pays);
