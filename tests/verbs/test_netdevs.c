@@ -27,6 +27,7 @@
 #define PEER "10.99.0.2"    /* which no host has, but the neighbour table */
 #define SILENT "10.99.0.77" /* which no host has */
 #define SILENT_IPV6 "fd99::77"
+#define ALIAS "10.97.0.1"     /* of the loopback device */
 #define BEYOND "198.51.100.1" /* no address of this network */
 #define PORT 7471
 
@@ -108,6 +109,38 @@ START_TEST(no_route)
 	ck_assert(!is_readable(channel));
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(PEER, PORT), 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+}
+END_TEST
+
+/* The MTU of a path to PEER, from @source or where the kernel chooses (NULL). */
+static enum ibv_mtu path_mtu(const char *source)
+{
+	struct rdma_cm_id *own = open_id(channel, RDMA_PS_TCP);
+	enum ibv_mtu mtu;
+
+	ck_assert_int_eq(rdma_resolve_addr(own, source ? socket_address(source, 0) : NULL,
+					   socket_address(PEER, PORT), 1000),
+			 0);
+	expect(channel, own, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_resolve_route(own, 1000), 0);
+	expect(channel, own, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	mtu = own->route.path_rec->mtu;
+	ck_assert_int_eq(rdma_destroy_id(own), 0);
+	return mtu;
+}
+
+/* Packets from an address of the loopback device leave by another one; a route may have less. */
+START_TEST(mtu_of_the_way)
+{
+	ck_assert_int_eq(path_mtu(NULL), IBV_MTU_1024);
+	ip("link set lo up");
+	ip("addr add " ALIAS "/32 dev lo");
+	ck_assert_int_eq(path_mtu(ALIAS), IBV_MTU_1024);
+	ip("route add " PEER "/32 dev urxe0 mtu 600");
+	ck_assert_int_eq(path_mtu(NULL), IBV_MTU_512);
+	ck_assert_int_eq(path_mtu(ALIAS), IBV_MTU_512);
+	ip("addr del " ALIAS "/32 dev lo");
+	ip("link set lo down");
 }
 END_TEST
 
@@ -627,6 +660,7 @@ int main(void)
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, route_goes);
 	tcase_add_test(tests, no_route);
+	tcase_add_test(tests, mtu_of_the_way);
 	tcase_add_test(tests, address_of_another_link);
 	tcase_add_loop_test(tests, address_of_two_links, 0, 2);
 	tcase_add_test(tests, silent_host);

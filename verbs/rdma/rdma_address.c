@@ -203,11 +203,26 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 
 /* --- the way to a destination -------------------------------------------------------- */
 
+/* Of the route that @fd is connected by, or of a link further on that the kernel knows of. */
+static uint32_t connected_mtu(int fd, int family)
+{
+	const bool ipv4 = family == AF_INET;
+	socklen_t length = sizeof(int);
+	int mtu;
+
+	if (getsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU, &mtu,
+		       &length) < 0)
+		return UINT32_MAX;
+	return mtu;
+}
+
 /*
  * Ask the kernel's routing: what would a datagram to @destination have as its
- * source? *@source (any address: to be chosen) becomes it. Returns 0 or an errno.
+ * source, and how long may it be? *@source (any address: to be chosen) becomes the one, *@mtu the
+ * other. Returns 0 or an errno.
  */
-static int ask_routing(const struct sockaddr *destination, struct sockaddr_storage *source)
+static int ask_routing(const struct sockaddr *destination, struct sockaddr_storage *source,
+		       uint32_t *mtu)
 {
 	int fd = sys_socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_storage from = *source, to = {0};
@@ -225,6 +240,8 @@ static int ask_routing(const struct sockaddr *destination, struct sockaddr_stora
 	    connect(fd, (struct sockaddr *)&to, length) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&from, &length) < 0)
 		error = errno;
+	else
+		*mtu = connected_mtu(fd, destination->sa_family);
 	close(fd);
 	if (!error)
 		*source = from;
@@ -362,8 +379,9 @@ static int choose_source(struct rdma_id *id, int *found)
 	struct sockaddr_storage routed = addr.src_storage;
 	bool bound = !rdma_sockaddr_is_any(&addr.src_addr);
 	bool multicast = gid_is_multicast(&addr.addr.ibaddr.dgid);
-	int error = ask_routing(&addr.dst_addr, &routed);
 	union ibv_gid source;
+	uint32_t mtu;
+	int error = ask_routing(&addr.dst_addr, &routed, &mtu);
 
 	if (error && !multicast)
 		return refuse_route(&addr, error);
@@ -420,15 +438,16 @@ static int find_way(struct rdma_id *id, int *found)
 	return error;
 }
 
-int rdma_check_way(const struct rdma_addr *addr)
+int rdma_check_way(const struct rdma_addr *addr, uint32_t *mtu)
 {
 	const struct rdma_addr ip = rdma_ip_addresses(addr);
 	struct sockaddr_storage source = ip.src_storage;
 	int error;
 
+	*mtu = UINT32_MAX;
 	if (gid_is_multicast(&ip.addr.ibaddr.dgid))
 		return 0;
-	error = ask_routing(&ip.dst_addr, &source);
+	error = ask_routing(&ip.dst_addr, &source, mtu);
 	return error ? refuse_route(&ip, error) : 0;
 }
 

@@ -8,10 +8,10 @@
 
 #include "emu/hca.h"
 #include "net/cause/cause.h"
+#include "net/minmax.h"
 #include "verbs/device.h"
 #include "verbs/rdma/rdma.h"
 
-#define FLOW_LABEL_MASK 0xfffff
 #define SELECT_EQUAL 2	      /* of a path record: exactly this MTU, rate, life time */
 #define PATH_VALUE 0x3f	      /* of an ibv_path_record's: without the selector */
 #define PATH_LIFE_TIME_MAX 30 /* a five-bit ACK timeout is one more (Linux: cm_ack_timeout()) */
@@ -77,7 +77,8 @@ static enum ibv_mtu source_mtu(struct rdma_id *id)
 	return hca_mtu(place.entry.mtu);
 }
 
-static void set_default_path(struct rdma_id *id)
+/* @mtu: the way's. That of the source's network device says nothing of the route. */
+static void set_default_path(struct rdma_id *id, uint32_t mtu)
 {
 	const struct rdma_addr *addr = &id->ibv.route.addr;
 
@@ -88,7 +89,7 @@ static void set_default_path(struct rdma_id *id)
 		.traffic_class = id->tos,
 		.hop_limit = HOP_LIMIT_DEFAULT,
 	};
-	id->mtu = source_mtu(id);
+	id->mtu = min_u32(source_mtu(id), hca_mtu(mtu));
 	/* A timer that is off says nothing of the path. */
 	id->packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : CM_PACKET_LIFE_TIME;
 }
@@ -132,15 +133,17 @@ static int apply_asked_path(struct rdma_id *id, const struct ibv_path_record *as
 
 int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
 {
-	int error;
+	int error, no_way;
+	uint32_t mtu;
 
 	if (id->state != RDMA_STATE_ADDRESS_RESOLVED)
 		return rdma_refuse_state(id, "rdma_resolve_route()", "at ADDR_RESOLVED");
-	set_default_path(id);
+	no_way = rdma_check_way(&id->ibv.route.addr, &mtu);
+	set_default_path(id, mtu);
 	error = asked ? apply_asked_path(id, asked) : 0;
 	if (error)
 		return error;
-	error = rdma_check_way(&id->ibv.route.addr);
+	error = no_way;
 	if (!error)
 		error = rdma_route_set(id);
 	if (!error)
