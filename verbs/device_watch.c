@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "emu/hca.h"
+#include "emu/objects/qp.h"
 #include "emu/transport/migration.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
@@ -112,6 +113,16 @@ static bool bind_all(struct port *port)
 	return unbound;
 }
 
+/* Path MTUs stay as they were asked for; a datagram is as long as the port lets it be. */
+static void follow_mtu(struct port *port)
+{
+	enum ibv_mtu mtu = hca_active_mtu(port->device->hca, port->number);
+
+	if (port->mtu != mtu)
+		qp_follow_mtu(port->device->hca, port->number);
+	port->mtu = mtu;
+}
+
 static void take_addresses(struct port *port)
 {
 	struct device_watch *watch = &port->device->watch;
@@ -122,6 +133,7 @@ static void take_addresses(struct port *port)
 	watch->refresh |= changed || port->unbound;
 	/* One that could not be bound may be now: an IPv6 address was tentative. */
 	port->unbound = bind_all(port);
+	follow_mtu(port);
 	if (!changed)
 		return;
 	device_show(port->device);
@@ -210,6 +222,7 @@ void device_watch_start(struct device *device, struct progress *progress)
 	*watch = (struct device_watch){};
 	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
 		port->active = port_is_active(port);
+		port->mtu = hca_active_mtu(device->hca, i);
 		port->gone = false;
 		port->disabled = false;
 		port->unbound = true;

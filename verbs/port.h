@@ -24,6 +24,7 @@ struct port {
 	struct gid_table gids;
 	struct gid_entry netdev; /* the entry of GID 0, or what it was */
 	bool active;		 /* what contexts know */
+	enum ibv_mtu mtu;	 /* what queue pairs know (qp_follow_mtu()) */
 	bool gone;		 /* the network device is */
 	_Atomic bool disabled;	 /* a fault asks for it to be down (emu/inject/event.h) */
 	bool unbound;		 /* an address may be that could not be bound yet */

@@ -299,6 +299,8 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 {
 	const struct ifaddrs *interface;
 	struct ifaddrs *interfaces;
+	bool may_be_tentative;
+	int error;
 
 	if (gid_is_unspecified(gid) || gid_is_multicast(gid))
 		return EADDRNOTAVAIL;
@@ -309,11 +311,14 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 	interface = interface_of(interfaces, gid, scope);
 	if (interface)
 		entry_set_netdev(entry, interface->ifa_name);
+	may_be_tentative = interface && !gid_is_ipv4(gid) && has_address(interface, gid);
 	freeifaddrs(interfaces);
 
 	if (scope && !interface)
 		return EADDRNOTAVAIL;
-	return bind_probe(gid, entry->ifindex);
+	error = bind_probe(gid, entry->ifindex);
+	/* It is local, though it can't be bound for a second or two. */
+	return error == EADDRNOTAVAIL && may_be_tentative ? 0 : error;
 }
 
 /* --- The table ------------------------------------------------------------------ */
@@ -430,17 +435,25 @@ static int append_scoped(struct gid_table *table, const char *text, const char *
 	return error ?: append_entry(table, &entry);
 }
 
+/* What addresses are listed by: an interface may have several names, and addresses a label. */
+static const char *listed_name(const char *text, char name[IF_NAMESIZE])
+{
+	return strchr(text, ':') || !if_indextoname(if_nametoindex(text), name) ? text : name;
+}
+
 static int append_item(struct gid_table *table, char *text)
 {
 	char *scope = strchr(text, '%');
+	char name[IF_NAMESIZE];
 
 	if (strcmp(text, "localhost") == 0)
 		return append_scoped(table, "127.0.0.1", NULL);
 	if (if_nametoindex(text))
-		return append_interface(table, text);
-	if (scope)
-		*scope++ = '\0';
-	return append_scoped(table, text, scope);
+		return append_interface(table, listed_name(text, name));
+	if (!scope)
+		return append_scoped(table, text, NULL);
+	*scope++ = '\0';
+	return append_scoped(table, text, listed_name(scope, name));
 }
 
 /* All that can be had. Returns the first error. */
@@ -566,26 +579,6 @@ static bool is_local(const struct ifaddrs *interfaces, const struct gid_entry *e
 	return bind_probe(&entry->gid, entry->ifindex) != EADDRNOTAVAIL;
 }
 
-static bool remove_lost(struct gid_table *table)
-{
-	struct gid_entry entry;
-	struct ifaddrs *interfaces;
-	bool any = false;
-
-	if (getifaddrs(&interfaces) < 0)
-		return false;
-	for (unsigned int i = 0; gid_table_next(table, &i, &entry); i++) {
-		if (is_local(interfaces, &entry))
-			continue;
-		pthread_mutex_lock(&table->lock);
-		table->entries[i] = (struct gid_entry){};
-		pthread_mutex_unlock(&table->lock);
-		any = true;
-	}
-	freeifaddrs(interfaces);
-	return any;
-}
-
 /* The entry of a GID that the table has, as it is now. Returns whether the interface is another. */
 static bool update_entry(struct gid_table *table, unsigned int index, const struct gid_entry *now)
 {
@@ -596,6 +589,47 @@ static bool update_entry(struct gid_table *table, unsigned int index, const stru
 	table->entries[index] = *now;
 	pthread_mutex_unlock(&table->lock);
 	return moved;
+}
+
+/* Where @entry is now: best where it was. */
+static void follow_interface(struct gid_entry *entry, const struct ifaddrs *interfaces)
+{
+	const char *known = if_indextoname(entry->ifindex, entry->netdev);
+	const struct ifaddrs *interface =
+		known ? interface_of(interfaces, &entry->gid, known) : NULL;
+
+	if (!interface)
+		interface = interface_of(interfaces, &entry->gid, NULL);
+	if (interface)
+		entry_set_netdev(entry, interface->ifa_name);
+}
+
+/*
+ * Entries that the node, which is @now, doesn't name: rdma_cm has added them, or the node's
+ * interface has got another name. They go with their address. Returns whether any went or moved.
+ */
+static bool refresh_unnamed(struct gid_table *table, struct gid_table *now)
+{
+	struct gid_entry entry;
+	struct ifaddrs *interfaces;
+	bool changed = false, gone;
+
+	if (getifaddrs(&interfaces) < 0)
+		return false;
+	for (unsigned int i = 0; gid_table_next(table, &i, &entry); i++) {
+		if (gid_table_find(now, &entry.gid) >= 0)
+			continue;
+		gone = !is_local(interfaces, &entry);
+		if (gone)
+			entry = (struct gid_entry){};
+		else
+			follow_interface(&entry, interfaces);
+		/* Without a free descriptor nothing is known of an interface. */
+		if (gone || entry.ifindex)
+			changed |= update_entry(table, i, &entry) || gone;
+	}
+	freeifaddrs(interfaces);
+	return changed;
 }
 
 int gid_table_refresh(struct gid_table *table, const char *node, gid_usable *usable, void *context,
@@ -610,7 +644,7 @@ int gid_table_refresh(struct gid_table *table, const char *node, gid_usable *usa
 	if (error)
 		return error;
 	error = fill(&now, node);
-	changed = remove_lost(table);
+	changed = refresh_unnamed(table, &now);
 	for (unsigned int i = 0; gid_table_next(&now, &i, &entry); i++) {
 		int index = gid_table_find(table, &entry.gid);
 

@@ -215,9 +215,11 @@ START_TEST(network_device_gets_another_name)
 }
 END_TEST
 
-static void expect_netdev(unsigned int index, const char *expected)
+/* Until the next call. */
+static const char *netdev_of(unsigned int index)
 {
-	char path[96], name[32] = "";
+	static char name[32];
+	char path[96];
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/sys/class/infiniband/urxe0/ports/1/gid_attrs/ndevs/%u",
@@ -227,8 +229,69 @@ static void expect_netdev(unsigned int index, const char *expected)
 	ck_assert_ptr_nonnull(fgets(name, sizeof(name), file));
 	fclose(file);
 	name[strcspn(name, "\n")] = '\0';
-	ck_assert_str_eq(name, expected);
+	return name;
 }
+
+static void expect_netdev(unsigned int index, const char *expected)
+{
+	ck_assert_str_eq(netdev_of(index), expected);
+}
+
+static void expect_path_mtu(struct pair *pair, enum ibv_mtu mtu)
+{
+	struct ibv_qp *qp = pair->sender;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET}, reset = attr;
+	struct ibv_qp_init_attr init;
+
+	ck_assert_int_eq(ibv_query_qp(qp, &attr, IBV_QP_AV, &init), 0);
+	ck_assert_int_eq(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_INIT;
+	ck_assert_int_eq(
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	attr.qp_state = IBV_QPS_RTR;
+	attr.path_mtu = mtu;
+	ck_assert_int_eq(ibv_modify_qp(qp, &attr,
+				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+}
+
+/* So is that of its addresses, though the node names it as it was called before. */
+START_TEST(addresses_of_a_device_with_another_name)
+{
+	static struct pair pair;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	ip("link set urxe0 down");
+	ip("link set urxe0 name urxe8");
+	ip("link set urxe8 up mtu 9000");
+	while (strcmp(netdev_of(0), "urxe8") != 0)
+		poll(NULL, 0, 1);
+	expect_gid(pair.context, 0, FIRST);
+	/* Paths may have its MTU. */
+	expect_path_mtu(&pair, IBV_MTU_4096);
+	pair_close(&pair);
+}
+END_TEST
+
+/* As iproute2 and systemd know it by. */
+START_TEST(node_by_another_name_of_its_device)
+{
+	struct ibv_context *context;
+
+	ip("link property add dev urxe0 altname urxeother");
+	ip("addr add fe80::99/64 dev urxe0 nodad");
+	setenv("URXE_NODE", "urxeother,fe80::99%urxeother", 1);
+	context = fixture_open();
+	expect_gid(context, 0, FIRST);
+	expect_gid(context, 1, "fe80::99");
+	expect_netdev(0, "urxe0");
+	fixture_close(context);
+}
+END_TEST
 
 /* An IPv4 address may have a name of its own; it is its interface's all the same. */
 START_TEST(address_with_a_label)
@@ -274,6 +337,27 @@ START_TEST(interface_with_a_tentative_address)
 	wait_until_usable();
 	expect_traffic_by(&pair, 1);
 	pair_close(&pair);
+}
+END_TEST
+
+/* One that was named is on this machine all the same, and the device opens when it can be used. */
+START_TEST(node_with_a_tentative_address)
+{
+	struct ibv_device **list;
+	int count;
+
+	begin_reports();
+	ip("addr add " THIRD "/64 dev urxe0");
+	setenv("URXE_NODE", THIRD, 1);
+	list = ibv_get_device_list(&count);
+	ck_assert_int_eq(count, 1);
+	ck_assert_ptr_null(ibv_open_device(list[0]));
+	ck_assert_int_eq(errno, EADDRNOTAVAIL);
+	ibv_free_device_list(list);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_ADDRESS_UNUSABLE), 1);
+	wait_until_usable();
+	fixture_close(fixture_open());
 }
 END_TEST
 
@@ -506,32 +590,101 @@ static uint8_t index_of(struct ibv_context *context, const char *address)
 	return 0;
 }
 
+/* Returns the status of its completion. */
+static enum ibv_wc_status send_datagram(struct pair *pair, struct ibv_ah_attr *attr, uint32_t qpn,
+					uint32_t length, uint32_t number)
+{
+	struct ibv_sge sge = send_sge(pair, length);
+	struct ibv_send_wr *bad, wr = {
+					 .sg_list = &sge,
+					 .num_sge = 1,
+					 .opcode = IBV_WR_SEND_WITH_IMM,
+					 .send_flags = IBV_SEND_SIGNALED,
+					 .imm_data = htonl(number),
+					 .wr.ud = {.remote_qpn = qpn, .remote_qkey = FIXTURE_QKEY},
+				 };
+	enum ibv_wc_status status;
+
+	wr.wr.ud.ah = ibv_create_ah(pair->pd, attr);
+	ck_assert_ptr_nonnull(wr.wr.ud.ah);
+	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
+	status = wait_completion(pair->send_cq).status;
+	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	return status;
+}
+
 /* From the address @index of a port; the sender is in RESET, before and after. */
 static void send_to_group(struct pair *pair, uint8_t port_num, uint8_t index,
 			  const union ibv_gid *group, uint32_t number)
 {
-	struct ibv_ah_attr attr = {
-		.is_global = 1, .port_num = port_num, .grh = {.sgid_index = index, .hop_limit = 1}};
-	struct ibv_sge sge = send_sge(pair, 64);
-	struct ibv_send_wr *bad,
-		wr = {
-			.sg_list = &sge,
-			.num_sge = 1,
-			.opcode = IBV_WR_SEND_WITH_IMM,
-			.send_flags = IBV_SEND_SIGNALED,
-			.imm_data = htonl(number),
-			.wr.ud = {.remote_qpn = 0xffffff, .remote_qkey = FIXTURE_QKEY},
-		};
+	struct ibv_ah_attr attr = {.is_global = 1,
+				   .port_num = port_num,
+				   .grh = {.dgid = *group, .sgid_index = index, .hop_limit = 1}};
 
-	attr.grh.dgid = *group;
-	wr.wr.ud.ah = ibv_create_ah(pair->pd, &attr);
-	ck_assert_ptr_nonnull(wr.wr.ud.ah);
 	connect_qp_on(pair->sender, pair->receiver, port_num, 0);
-	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
-	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(send_datagram(pair, &attr, 0xffffff, 64, number), IBV_WC_SUCCESS);
 	ck_assert_int_eq(ibv_modify_qp(pair->sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
-	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
 }
+
+/* To the receiver, from and to the GID @index. */
+static enum ibv_wc_status send_by(struct pair *pair, unsigned int index, uint32_t length)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.sgid_index = index}};
+
+	ck_assert_int_eq(ibv_query_gid(pair->context, 1, index, &attr.grh.dgid), 0);
+	return send_datagram(pair, &attr, pair->receiver->qp_num, length, length);
+}
+
+#define LONG 3000 /* more than a network device of MTU 1500 carries */
+
+/* What is told of an address that comes or goes later says that the MTU was seen. */
+static void set_mtu(struct pair *pair, unsigned int mtu, const char *then)
+{
+	ip("link set urxe0 mtu %u", mtu);
+	ip("addr %s " SECOND "/24 dev urxe0", then);
+	expect_events(pair->context, EVENT(IBV_EVENT_GID_CHANGE));
+}
+
+/* A datagram is as long as the port's MTU lets it be, which isn't that of when its QP was made. */
+START_TEST(datagrams_follow_the_mtu)
+{
+	static struct pair pair;
+
+	pair_open(&pair, IBV_QPT_UD, 0);
+	set_mtu(&pair, 9000, "add");
+	post_receive(&pair, 1);
+	ck_assert_int_eq(send_by(&pair, 0, LONG), IBV_WC_SUCCESS);
+	ck_assert_uint_eq(wait_completion(pair.recv_cq).byte_len, 40 + LONG);
+	set_mtu(&pair, 1500, "del");
+	ck_assert_int_eq(port_attr(pair.context).active_mtu, IBV_MTU_1024);
+	ck_assert_int_eq(send_by(&pair, 0, LONG), IBV_WC_LOC_LEN_ERR);
+	pair_close(&pair);
+}
+END_TEST
+
+/* A receive shows the flow label that the packet had, which is the path back's, too. */
+START_TEST(flow_label_of_a_datagram)
+{
+	static struct pair pair;
+	struct ibv_ah_attr back;
+	const struct ibv_grh *grh = (const struct ibv_grh *)(pair.buffer + BUFFER_SIZE);
+	struct ibv_wc wc;
+
+	/* The kernel gives each flow one, whatever its socket asks for. */
+	ck_assert(write_file("/proc/sys/net/ipv6/auto_flowlabels", "3"));
+	ip("addr add " THIRD "/64 dev urxe0 nodad");
+	pair_open(&pair, IBV_QPT_UD, 0);
+	expect_gid(pair.context, 1, THIRD);
+	post_receive(&pair, 1);
+	ck_assert_int_eq(send_by(&pair, 1, 64), IBV_WC_SUCCESS);
+	wc = wait_completion(pair.recv_cq);
+	ck_assert_uint_ne(ntohl(grh->version_tclass_flow) & 0xfffff, 0);
+	ck_assert_int_eq(ibv_init_ah_from_wc(pair.context, 1, &wc, (struct ibv_grh *)grh, &back),
+			 0);
+	ck_assert_uint_eq(back.grh.flow_label, ntohl(grh->version_tclass_flow) & 0xfffff);
+	pair_close(&pair);
+}
+END_TEST
 
 /* A QP is in its group wherever the node has an address, also where it has one since. */
 START_TEST(groups_of_an_address_that_came)
@@ -869,8 +1022,11 @@ int main(void)
 	tcase_add_test(tests, link_goes_down_and_up);
 	tcase_add_test(tests, attributes_of_the_network_device);
 	tcase_add_test(tests, network_device_gets_another_name);
+	tcase_add_test(tests, addresses_of_a_device_with_another_name);
+	tcase_add_test(tests, node_by_another_name_of_its_device);
 	tcase_add_test(tests, address_with_a_label);
 	tcase_add_test(tests, interface_with_a_tentative_address);
+	tcase_add_test(tests, node_with_a_tentative_address);
 	tcase_add_test(tests, nothing_left_open);
 	tcase_add_test(tests, addresses_come_and_go);
 	tcase_add_test(tests, traffic_by_an_address_that_came);
@@ -878,6 +1034,8 @@ int main(void)
 	tcase_add_test(tests, network_device_of_an_address_goes_down);
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, network_device_of_the_machine_goes);
+	tcase_add_test(tests, datagrams_follow_the_mtu);
+	tcase_add_test(tests, flow_label_of_a_datagram);
 	tcase_add_test(tests, groups_of_an_address_that_came);
 	tcase_add_loop_test(tests, groups_of_an_address_that_moves, 0,
 			    sizeof(moving) / sizeof(moving[0]));
