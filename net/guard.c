@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "net/fence.h"
 
@@ -187,7 +188,37 @@ static bool replace_file(uintptr_t address)
 
 /* --- the signal ---------------------------------------------------------------------- */
 
-bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
+/* Where the thread goes on instead of the access that faulted. */
+static _Noreturn void leave(void)
+{
+	GUARD_JUMP(innermost->jump);
+}
+
+/*
+ * Not by a jump out of the handler: only when that returns the thread gets back what the kernel
+ * took from it for the handler's time. That is not the signal mask alone: on x86 rounding and
+ * exceptions of floating-point arithmetic and the rights of protection keys, and an alternate stack
+ * that is disarmed (SS_AUTODISARM). A processor whose registers aren't known here gets the signal
+ * mask alone.
+ */
+static void return_to_leave(ucontext_t *context)
+{
+#if defined(__x86_64__)
+	greg_t *registers = context->uc_mcontext.gregs;
+
+	/* As behind a call, and below what may be in use of the stack: the red zone. */
+	registers[REG_RSP] = ((registers[REG_RSP] - 128) & -16) - 8;
+	registers[REG_EFL] &= ~0x400; /* as every function has it: copies go upwards */
+	registers[REG_RIP] = (greg_t)leave;
+#elif defined(__aarch64__)
+	context->uc_mcontext.pc = (uintptr_t)leave;
+#else
+	pthread_sigmask(SIG_SETMASK, &context->uc_sigmask, NULL);
+	leave();
+#endif
+}
+
+bool guard_catch(int signal, const siginfo_t *info, void *context)
 {
 	struct guard *guard = innermost;
 
@@ -202,8 +233,8 @@ bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before)
 					 : covers(guard->memory, guard->count, info->si_addr)))
 		return false;
 	guard->fault = (struct guard_fault){signal, info->si_code, info->si_addr};
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-	GUARD_JUMP(guard->jump);
+	return_to_leave(context);
+	return true;
 }
 
 const char *guard_fault_text(const struct guard_fault *fault)

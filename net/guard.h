@@ -82,10 +82,10 @@ void guard_forget_file(void *memory);
 void guard_after_fork_child(void);
 
 /*
- * For the signal handler: when this thread was in guard_run() and the fault is at its memory,
- * end that with the signal mask @before, and don't return. True when it was at a guarded
- * file, and the thread may go on.
+ * For the signal handler, which gave it @context. True when this thread was in guard_run() and the
+ * fault is at its memory, or when it was at a guarded file: the handler is to return, and the
+ * thread goes on behind guard_run(), or where it was.
  */
-bool guard_catch(int signal, const siginfo_t *info, const sigset_t *before);
+bool guard_catch(int signal, const siginfo_t *info, void *context);
 
 #endif

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "emu/objects/mw.h"
@@ -92,7 +91,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	if (returns)
 		mmap(made.gone, PAGE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	if (!guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask))
+	if (!guard_catch(number, info, context))
 		abort();
 }
 

@@ -6,13 +6,12 @@
 #include <check.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <ucontext.h>
 
 #include "net/guard.h"
 
 static inline void on_fault(int number, siginfo_t *info, void *context)
 {
-	if (!guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask))
+	if (!guard_catch(number, info, context))
 		abort();
 }
 

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "net/guard.h"
@@ -19,7 +18,7 @@ static sigjmp_buf not_ours;
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	if (guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask))
+	if (guard_catch(number, info, context))
 		return;
 	siglongjmp(not_ours, 1);
 }

@@ -5,6 +5,7 @@
  * memory that goes away is guarded all the same.
  */
 #include <check.h>
+#include <fenv.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
@@ -16,6 +17,10 @@
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/gone.h"
+
+#ifndef SS_AUTODISARM /* Linux has it, glibc before 2.39 hasn't */
+#define SS_AUTODISARM (1U << 31)
+#endif
 
 static struct {
 	volatile sig_atomic_t count;
@@ -145,6 +150,31 @@ START_TEST(the_mask_is_restored)
 	ck_assert(!sigismember(&mask, SIGSEGV));
 	ck_assert(!sigismember(&mask, SIGUSR2));
 	expect_fault();
+}
+END_TEST
+
+/* So is what else the kernel takes from it for a handler's time. */
+START_TEST(the_way_it_calculates_is_restored)
+{
+	ck_assert_int_eq(fesetround(FE_UPWARD), 0);
+	use_gone_memory();
+	ck_assert_int_eq(fegetround(), FE_UPWARD);
+	ck_assert_int_eq(fesetround(FE_TONEAREST), 0);
+}
+END_TEST
+
+START_TEST(the_alternate_stack_is_restored)
+{
+	static uint8_t memory[64 << 10];
+	stack_t stack = {
+		.ss_sp = memory, .ss_size = sizeof(memory), .ss_flags = (int)SS_AUTODISARM};
+
+	ck_assert_int_eq(sigaltstack(&stack, NULL), 0);
+	use_gone_memory();
+	ck_assert_int_eq(sigaltstack(NULL, &stack), 0);
+	ck_assert_ptr_eq(stack.ss_sp, memory);
+	stack.ss_flags = SS_DISABLE;
+	ck_assert_int_eq(sigaltstack(&stack, NULL), 0);
 }
 END_TEST
 
@@ -280,6 +310,8 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tcase, 100);
 	tcase_add_test(tcase, a_handler_from_before_gets_its_faults);
+	tcase_add_test(tcase, the_way_it_calculates_is_restored);
+	tcase_add_test(tcase, the_alternate_stack_is_restored);
 	tcase_add_loop_test(tcase, without_a_handler_the_process_ends, 0,
 			    sizeof(ends) / sizeof(ends[0]));
 	suite_add_tcase(suite, tcase);

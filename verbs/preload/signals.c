@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "net/guard.h"
@@ -97,7 +96,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	struct sigaction action;
 	int error = errno;
 
-	if (guard_catch(number, info, &((ucontext_t *)context)->uc_sigmask)) {
+	if (guard_catch(number, info, context)) {
 		errno = error;
 		return;
 	}
