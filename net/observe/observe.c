@@ -2,9 +2,12 @@
 /*
  * All blocks that there can be are mapped at the start, whatever a page's size, so that a record's
  * address tells its block. One is used only once the file system has given the space for it: a
- * store where it couldn't would be a SIGBUS. What is in the file may be overwritten by any
- * process of the user, so which records are free is kept in memory of the process alone; and it may
- * be truncated, so it is guarded: records are then no other process's to see.
+ * store where it couldn't would be a SIGBUS. Until then nothing is allowed there, or valgrind,
+ * which looks for pointers in all memory that can be written when the program ends, would have a
+ * SIGBUS for each word beyond the file's end, and take minutes. What is in the file may be
+ * overwritten by any process of the user, so which records are free is kept in memory of the
+ * process alone; and it may be truncated, so it is guarded: records are then no other process's to
+ * see.
  */
 #include "net/observe/observe.h"
 
@@ -43,7 +46,8 @@ struct observe {
 	int fd; /* -1: there is no file */
 	struct descriptor_identity identity;
 	char path[2 * OBSERVE_PATH];
-	uint8_t *base; /* NULL: there is no file */
+	uint8_t *base;	 /* NULL: there is no file */
+	size_t reserved; /* bytes of it that are the file's */
 	struct observe_header *header;
 	struct block *block[OBSERVE_BLOCKS];
 	unsigned int blocks;
@@ -52,13 +56,18 @@ struct observe {
 
 /* --- the file ------------------------------------------------------------------------------ */
 
-static bool reserve(struct observe *observe, size_t offset, size_t length)
+/* Up to @end, behind what was reserved before. */
+static bool reserve(struct observe *observe, size_t end)
 {
-	int error = shared_file_reserve(observe->fd, offset, length);
+	size_t before = observe->reserved;
+	int error = shared_file_reserve(observe->fd, before, end - before);
 
 	if (error)
 		errno = error;
-	return !error;
+	if (error || mprotect(observe->base, end, PROT_READ | PROT_WRITE) < 0)
+		return false;
+	observe->reserved = end;
+	return true;
 }
 
 static void read_command(char command[OBSERVE_COMMAND])
@@ -107,14 +116,12 @@ static bool make_file(struct observe *observe, const char *directory, const char
 	if (observe->fd < 0)
 		return false;
 	observe->identity = descriptor_identify(observe->fd);
-	if (!reserve(observe, 0, OBSERVE_HEADER))
-		return false;
-	observe->base = mmap(NULL, MAPPED, PROT_READ | PROT_WRITE, MAP_SHARED, observe->fd, 0);
+	observe->base = mmap(NULL, MAPPED, PROT_NONE, MAP_SHARED, observe->fd, 0);
 	if (observe->base == MAP_FAILED) {
 		observe->base = NULL;
 		return false;
 	}
-	if (!guard_file(observe->base, MAPPED))
+	if (!reserve(observe, OBSERVE_HEADER) || !guard_file(observe->base, MAPPED))
 		return false;
 	observe->header = (struct observe_header *)observe->base;
 	fill_header(observe->header, session);
@@ -188,7 +195,7 @@ static struct block *add_block(struct observe *observe, enum observe_kind kind)
 	block = calloc(1, sizeof(*block));
 	if (!block)
 		return NULL;
-	if (!reserve(observe, OBSERVE_HEADER + (size_t)index * OBSERVE_BLOCK, OBSERVE_BLOCK)) {
+	if (!reserve(observe, OBSERVE_HEADER + (size_t)(index + 1) * OBSERVE_BLOCK)) {
 		free(block);
 		return NULL;
 	}

@@ -217,6 +217,39 @@ START_TEST(the_file_has_an_end)
 }
 END_TEST
 
+/* Bytes of the process that can be written, and are the file's whose name has @directory. */
+static size_t writable(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned long first, end;
+	char line[512], may[8];
+	size_t bytes = 0;
+
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (strstr(line, directory) &&
+		    sscanf(line, "%lx-%lx %7s", &first, &end, may) == 3 && may[1] == 'w')
+			bytes += end - first;
+	}
+	fclose(maps);
+	return bytes;
+}
+
+/* Valgrind reads all that a program could write, and a word beyond the file's end is a SIGBUS. */
+START_TEST(nothing_beyond_the_end_can_be_written)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	struct observe *observe = open_shared();
+
+	ck_assert_uint_eq(writable(), (OBSERVE_HEADER + page - 1) / page * page);
+	for (unsigned int i = 0; i < 2 * observe_block_records(OBSERVE_QP); i++)
+		ck_assert_ptr_nonnull(observe_claim(observe, OBSERVE_QP, 0));
+	ck_assert_uint_eq(writable(),
+			  (OBSERVE_HEADER + 2 * OBSERVE_BLOCK + page - 1) / page * page);
+	observe_close(observe);
+}
+END_TEST
+
 START_TEST(no_file_is_needed)
 {
 	struct observe *observe = observe_open("/nonexistent", NULL);
@@ -603,6 +636,7 @@ int main(void)
 	tcase_add_test(tests, shows_the_process);
 	tcase_add_test(tests, records_come_and_go);
 	tcase_add_test(tests, the_file_has_an_end);
+	tcase_add_test(tests, nothing_beyond_the_end_can_be_written);
 	tcase_add_test(tests, no_file_is_needed);
 	tcase_add_test(tests, grows_without_being_cancelled);
 	tcase_add_test(tests, is_truncated);
