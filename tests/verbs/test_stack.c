@@ -9,6 +9,8 @@
  * so this is built without them.
  */
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <rdma/rdma_verbs.h>
 #include <stdlib.h>
 #include <string.h>
@@ -482,6 +484,25 @@ START_TEST(little_stack_below_a_call)
 }
 END_TEST
 
+/* As each thread has it that the program makes; none of ours is to end the program. */
+START_TEST(threads_of_ours_have_enough)
+{
+	struct pair pair;
+	pthread_attr_t attr;
+
+	must(pthread_attr_init(&attr) == 0);
+	must(pthread_attr_setstacksize(&attr, PTHREAD_STACK_MIN) == 0);
+	must(pthread_setattr_default_np(&attr) == 0);
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (unsigned int i = 0; i < MESSAGES; i++) {
+		must(post_write(&pair, 0) == 0);
+		usleep(5000); /* the progress thread's turn */
+		must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
 /* All symbols are bound at the start: later, that takes stack which is the dynamic linker's. */
 static void bind_now(char **arguments)
 {
@@ -502,6 +523,7 @@ int main(int argc, char **argv)
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, little_stack_below_a_call, 0,
 			    sizeof(settings) / sizeof(*settings));
+	tcase_add_test(tests, threads_of_ours_have_enough);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
