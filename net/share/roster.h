@@ -45,7 +45,10 @@ struct roster;
 int roster_open(const char *path, struct roster **roster);
 /* What such an error says of the file, for the log. */
 const char *roster_error_text(int error);
-/* The usual one: users and network namespaces share no sockets. 0 or an errno. */
+/*
+ * The usual one: users and network namespaces share no sockets. 0 or an errno; @path is then what
+ * that is about, if it is about a file.
+ */
 int roster_usual_path(char path[ROSTER_PATH_SIZE]);
 /* Leave it, with all that we have in it. */
 void roster_close(struct roster *roster);

@@ -56,8 +56,10 @@ int roster_usual_path(char path[ROSTER_PATH_SIZE])
 	if (error)
 		return error;
 	net = process_namespace("net");
-	if (!net)
+	if (!net) {
+		strcpy(path, "/proc/thread-self/ns/net");
 		return errno;
+	}
 	snprintf(path, ROSTER_PATH_SIZE, "/dev/shm/" FILE_NAME COOKIE, ROSTER_VERSION,
 		 (unsigned int)geteuid(), (unsigned long long)net, (unsigned long long)cookie);
 	return 0;

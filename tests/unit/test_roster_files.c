@@ -22,6 +22,7 @@
 #include "gid_of.h"
 #include "killable.h"
 #include "roster_members.h"
+#include "tests/must.h"
 #include "tests/run_suite.h"
 
 /* --- which file it is ------------------------------------------------------------------ */
@@ -493,6 +494,36 @@ static bool enter_network(struct network *network)
 	return length == sizeof(*network);
 }
 
+/* In a folder without anything, of another user namespace where it takes that. */
+static void look_without_proc(const char *folder)
+{
+	char usual[ROSTER_PATH_SIZE] = "";
+
+	if (chroot(folder) != 0 && (unshare(CLONE_NEWUSER) != 0 || chroot(folder) != 0))
+		_exit(0);
+	must(roster_usual_path(usual) == ENOENT);
+	must_msg(strcmp(usual, "/proc/thread-self/ns/net") == 0, "%s", usual);
+	_exit(0);
+}
+
+/* What the log says of it is what is missing. */
+START_TEST(the_name_takes_proc)
+{
+	char folder[] = "/tmp/urxe-empty-XXXXXX";
+	int status;
+	pid_t pid;
+
+	ck_assert_ptr_nonnull(mkdtemp(folder));
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (pid == 0)
+		look_without_proc(folder);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(rmdir(folder), 0);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 static bool namespaces_have_cookies(void)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -542,6 +573,7 @@ int main(void)
 	tcase_add_test(tests, opening_an_old_file_sweeps_nothing);
 	tcase_add_test(tests, a_file_swept_while_it_is_opened_is_opened_anew);
 	tcase_add_test(tests, a_later_namespace_has_another_file);
+	tcase_add_test(tests, the_name_takes_proc);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
