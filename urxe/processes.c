@@ -193,3 +193,10 @@ const char *time_text(double nanoseconds, char text[AMOUNT_TEXT])
 
 	return scaled(nanoseconds, units, LENGTH(units), text);
 }
+
+const char *ago_text(uint64_t time, char text[AMOUNT_TEXT])
+{
+	uint64_t now = clock_now();
+
+	return time > now ? "?" : time_text(now - time, text);
+}

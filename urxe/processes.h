@@ -45,5 +45,7 @@ const char *address_text(const uint8_t gid[16], char text[ADDRESS_TEXT]);
 const char *amount_text(double amount, char text[AMOUNT_TEXT]);
 /* "850 ns", "1.2 us", "3.4 s" */
 const char *time_text(double nanoseconds, char text[AMOUNT_TEXT]);
+/* How long ago @time was; "?": it is yet to come, by the clock of another time namespace. */
+const char *ago_text(uint64_t time, char text[AMOUNT_TEXT]);
 
 #endif

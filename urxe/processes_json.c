@@ -61,6 +61,14 @@ static json_t *device_json(const void *record)
 			 number_json(device->region_bytes), "counters", counters);
 }
 
+/* As ago_text(); null: it is yet to come. */
+static json_t *ago_json(uint64_t time)
+{
+	uint64_t now = clock_now();
+
+	return time > now ? json_null() : number_json(now - time);
+}
+
 /* null: there was none. */
 static json_t *error_json(const struct observe_qp *qp)
 {
@@ -71,7 +79,7 @@ static json_t *error_json(const struct observe_qp *qp)
 	return json_pack("{s:o, s:s, s:o, s:s?, s:o}", "count", number_json(qp->errors), "status",
 			 wc_status_name(qp->error_status), "cause", hex_json(qp->error_cause),
 			 "cause_name", cause ? cause->name : NULL, "ago_ns",
-			 number_json(clock_now() - qp->error_at));
+			 ago_json(qp->error_at));
 }
 
 static json_t *qp_json(const void *record)
@@ -105,7 +113,7 @@ static json_t *qp_json(const void *record)
 	json_object_set_new(json, "send_cq", json_integer(qp->send_cq));
 	json_object_set_new(json, "receive_cq", json_integer(qp->recv_cq));
 	json_object_set_new(json, "srq", qp->srq ? json_integer(qp->srq) : json_null());
-	json_object_set_new(json, "idle_ns", number_json(clock_now() - progress->changed));
+	json_object_set_new(json, "idle_ns", ago_json(progress->changed));
 	json_object_set_new(json, "traffic", traffic_json(&qp->done.traffic));
 	json_object_set_new(json, "losses", losses_json(&qp->done.losses));
 	json_object_set_new(json, "last_error", error_json(qp));

@@ -8,7 +8,6 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
-#include "net/clock.h"
 #include "net/cm_text.h"
 #include "net/qp_text.h"
 #include "urxe/command.h"
@@ -61,7 +60,7 @@ static void print_error(const struct observe_qp *qp)
 	char ago[AMOUNT_TEXT];
 
 	printf("          errors: %" PRIu64 ", the last one %s ago: %s", qp->errors,
-	       time_text(clock_now() - qp->error_at, ago), wc_status_name(qp->error_status));
+	       ago_text(qp->error_at, ago), wc_status_name(qp->error_status));
 	if (cause)
 		printf(", cause 0x%04x: %s", qp->error_cause, cause->title);
 	putchar('\n');
@@ -80,7 +79,7 @@ static void print_sequence(const struct observe_qp *qp)
 	       "for %s\n",
 	       recovery_name(progress->recovery), progress->retries, qp->retry_count,
 	       progress->rnr_retries, qp->rnr_retry, qp->timeout, qp->mtu,
-	       time_text(clock_now() - progress->changed, idle));
+	       ago_text(progress->changed, idle));
 }
 
 static void print_peer(const struct observe_qp *qp, char *text, size_t size)

@@ -170,6 +170,17 @@ class Programs(unittest.TestCase):
         self.assertEqual(processes(), [])
         self.assertEqual([one["pid"] for one in processes(str(server.pid))], [server.pid])
 
+    def test_process_of_another_time_namespace(self):
+        """Its clock is ahead of ours: how long it has been idle can't be told."""
+        apart = ["unshare", "--time", "--monotonic", "1000000", "--fork", "--kill-child"]
+        if subprocess.run([*apart, "true"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no time namespaces")
+        self.start(SERVER, *apart, "ibv_rc_pingpong", "-g", "0", "-p", str(PORT))
+        wait_for(listening, "the server listens")
+        one = processes()[0]
+        self.assertEqual([qp["idle_ns"] for qp in one["qps"]], [None])
+        self.assertIn("idle for ?\n", urxe("ps", "--verbose", str(one["pid"])).stdout)
+
     def test_output_that_is_lost(self):
         with open("/dev/full", "w") as full:
             said = subprocess.run([URXE, "ps", "--json"], env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE,
