@@ -251,6 +251,8 @@ def perftest_cases():
     yield perftest("ib_send_bw", "-c", "UD", "-b", "-s", "2048", sizes=[2048], iters=200)
     yield perftest("ib_send_bw", "-c", "UD", "-q", "8", "-s", "1024", sizes=[1024], iters=50)
     yield perftest("ib_send_bw", "-c", "UD", "-l", "8", "-s", "1024", sizes=[1024], iters=200)
+    # To its own group, which is one of IPv6.
+    yield perftest("ib_send_bw", "-c", "UD", "-g", "-s", "1024", sizes=[1024], iters=200, ipv6=True)
     for options in ((), ("-q", "8"), ("-q", "8", "-e")):
         yield perftest("ib_send_bw", "--use-srq", "-s", "4096", *options, sizes=[4096], iters=200)
     yield perftest("ib_send_bw", "--use-srq", "-c", "UD", "-s", "1024", sizes=[1024], iters=200)
