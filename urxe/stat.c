@@ -298,11 +298,14 @@ int stat_program(char **program, bool json)
 	struct session session = {};
 	struct sigaction given;
 	sigset_t ends, before;
+	const char *library;
 	int status;
 
 	session_name(session.name);
 	if (setenv("URXE_STAT", session.name, 1) != 0)
 		die("out of memory");
+	/* Of a program that isn't started there is no summary. */
+	library = launch_check(program[0]);
 	/* Blocked, it waits for sigtimedwait(). Ignored, as a parent may have left it, it wouldn't
 	 * come, and the kernel would keep no status. */
 	sigemptyset(&ends);
@@ -315,7 +318,7 @@ int stat_program(char **program, bool json)
 	if (child == 0) {
 		sigaction(SIGCHLD, &given, NULL);
 		sigprocmask(SIG_SETMASK, &before, NULL);
-		launch(program);
+		launch_checked(program, library);
 	}
 	handle_signals();
 	status = wait_for_program(&session);

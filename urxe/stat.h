@@ -7,7 +7,10 @@
 
 #include <stdbool.h>
 
-/* Run @program, found in PATH, and print the summary on stderr. Returns the exit status. */
+/*
+ * Run @program, found in PATH, and print the summary on stderr. Returns the exit status; dies where
+ * the program can't be started (urxe/launch.h).
+ */
 int stat_program(char **program, bool json);
 
 #endif

@@ -292,8 +292,15 @@ class Programs(unittest.TestCase):
         said = urxe("stat", "--node", SERVER, "--", "sh", "-c", "kill -9 $$")
         self.assertEqual(said.returncode, 128 + 9)
         self.assertIn("no process had a device open", said.stderr)
+
+    def test_program_that_cannot_be_started(self):
+        """As with urxe run: what isn't started has no summary."""
         nothing = "--node", SERVER, "--", "/nonexistent"
-        self.assertEqual(urxe("stat", *nothing).returncode, urxe("run", *nothing).returncode)
+        ran = urxe("run", *nothing)
+        self.assertEqual(ran.returncode, 2)
+        for summary in (), ("--json",):
+            said = urxe("stat", *summary, *nothing)
+            self.assertEqual((said.returncode, said.stderr), (ran.returncode, ran.stderr))
 
     def test_status_where_ended_children_are_ignored(self):
         """As a parent leaves it that wants none of its own."""
