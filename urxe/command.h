@@ -36,6 +36,8 @@ const struct command *command_find(const char *name);
 /* What there is, as "urxe --help" shows it. */
 void command_overview(FILE *stream);
 
+/* NULL, or what die() calls first: a command that has changed the terminal sets it back. */
+extern void (*die_first)(void);
 /* One line on stderr, "urxe: ...", and the end with EXIT_REFUSED. */
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -28,10 +28,14 @@ static const struct command commands[] = {
 
 #define COMMANDS (sizeof(commands) / sizeof(*commands))
 
+void (*die_first)(void);
+
 void die(const char *format, ...)
 {
 	va_list arguments;
 
+	if (die_first)
+		die_first();
 	va_start(arguments, format);
 	fputs("urxe: ", stderr);
 	vfprintf(stderr, format, arguments);

@@ -315,23 +315,25 @@ static int wait_or_end(struct pollfd *descriptors, nfds_t count, uint64_t ns)
 	return ready;
 }
 
-/* Another screen, keys without RETURN, and no cursor: until leave(). */
+static void leave_terminal(void)
+{
+	die_first = NULL;
+	fputs("\033[?25h\033[?1049l", stdout);
+	fflush(stdout);
+	tcsetattr(STDIN_FILENO, TCSANOW, &usual);
+}
+
+/* Another screen, keys without RETURN, and no cursor: until leave_terminal(). */
 static void enter_terminal(void)
 {
 	struct termios keys = usual;
 
+	die_first = leave_terminal;
 	keys.c_lflag &= ~(ICANON | ECHO);
 	keys.c_cc[VSUSP] = _POSIX_VDISABLE; /* the shell would find the terminal like this */
 	tcsetattr(STDIN_FILENO, TCSANOW, &keys);
 	fputs("\033[?1049h\033[?25l", stdout);
 	handle(SIGWINCH, wake);
-}
-
-static void leave_terminal(void)
-{
-	fputs("\033[?25h\033[?1049l", stdout);
-	fflush(stdout);
-	tcsetattr(STDIN_FILENO, TCSANOW, &usual);
 }
 
 static struct screen terminal_screen(void)

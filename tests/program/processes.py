@@ -9,6 +9,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -206,22 +207,33 @@ class Programs(unittest.TestCase):
         self.assertRegex(text[0], r"^\d+ processes, sent .*B/s, received .*B/s$")
         self.assertTrue(any(re.match(rf" *{client.pid} .*ibv_rc_pingpong", line) for line in text))
 
+    def check_terminal(self, interval, end, status, last):
+        """It is as it was when @end, called with the process and the other end of its terminal, has ended it."""
+        master, terminal = pty.openpty()
+        usual = termios.tcgetattr(terminal)
+        top = subprocess.Popen([URXE, "top", "--interval", interval], env=ENVIRONMENT, stdin=terminal, stdout=terminal,
+                               stderr=terminal, preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY),
+                               start_new_session=True)
+        said = b""
+        while b"ERRORS" not in said:
+            said += os.read(master, 4096)
+        end(top, master)
+        self.assertEqual(top.wait(timeout=DEADLINE), status)
+        self.assertEqual(termios.tcgetattr(terminal), usual)
+        while not said.endswith(b"\x1b[?25h\x1b[?1049l" + last):
+            said += os.read(master, 4096)
+        os.close(master)
+        os.close(terminal)
+
     def test_terminal_is_as_it_was(self):
         for key in b"q", b"\x03", b"\x1c":  # the last two make signals
-            master, terminal = pty.openpty()
-            usual = termios.tcgetattr(terminal)
-            top = subprocess.Popen([URXE, "top", "--interval", "60"], env=ENVIRONMENT, stdin=terminal, stdout=terminal,
-                                   preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY), start_new_session=True)
-            said = b""
-            while b"ERRORS" not in said:
-                said += os.read(master, 4096)
-            os.write(master, key)
-            self.assertEqual(top.wait(timeout=DEADLINE), 0, key)
-            self.assertEqual(termios.tcgetattr(terminal), usual, key)
-            while not said.endswith(b"\x1b[?25h\x1b[?1049l"):
-                said += os.read(master, 4096)
-            os.close(master)
-            os.close(terminal)
+            with self.subTest(key=key):
+                self.check_terminal("60", lambda _, terminal: os.write(terminal, key), 0, b"")
+
+    def test_terminal_is_as_it_was_after_an_error(self):
+        """Which is said on the usual screen."""
+        self.check_terminal("0.1", lambda top, _: resource.prlimit(top.pid, resource.RLIMIT_NOFILE, (3, 3)), 2,
+                            b"urxe: /dev/shm: Too many open files\r\n")
 
     # --- urxe stat -----------------------------------------------------------------
 
