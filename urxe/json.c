@@ -5,19 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/utf8.h"
 #include "urxe/command.h"
 
 json_t *text_json(const char *text)
 {
-	char *ascii;
-	json_t *json = json_string(text);
+	char *copy = strdup(text);
+	json_t *json;
+	size_t length;
 
-	if (json || !(ascii = strdup(text)))
-		return json;
-	for (char *c = ascii; *c; c++)
-		*c = (unsigned char)*c < 0x80 ? *c : '?';
-	json = json_string(ascii);
-	free(ascii);
+	if (!copy)
+		return NULL;
+	for (char *c = copy; *c; c += length ?: 1) {
+		length = utf8_length(c);
+		if (!length)
+			*c = '?';
+	}
+	json = json_string(copy);
+	free(copy);
 	return json;
 }
 

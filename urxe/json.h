@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What isn't ASCII in @text that isn't UTF-8, which JSON is, becomes "?". */
+/* Each byte of @text that isn't UTF-8 (net/utf8.h) becomes "?". */
 json_t *text_json(const char *text);
 json_t *hex_json(uint64_t number);
 json_t *number_json(uint64_t number);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include "net/file_limit.h"
 #include "net/log.h"
 #include "net/syscalls.h"
+#include "net/utf8.h"
 
 #define FILE_MODE 0666 /* less the umask */
 
@@ -85,35 +85,13 @@ void report_file_append(const char *path, const char *line, size_t length)
 		syscall(SYS_close, fd);
 }
 
-/* Of the UTF-8 character that @text begins with; 0: it begins with none. */
-static size_t character_length(const char *text)
-{
-	static const uint32_t least[] = {UINT32_MAX, 0, 0x80, 0x800, 0x10000};
-	const unsigned char *c = (const unsigned char *)text;
-	size_t length = *c < 0x80   ? 1
-			: *c < 0xc0 ? 0
-			: *c < 0xe0 ? 2
-			: *c < 0xf0 ? 3
-			: *c < 0xf8 ? 4
-				    : 0;
-	uint32_t code = *c & (0xff >> length);
-
-	for (size_t i = 1; i < length; i++) {
-		if ((c[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (c[i] & 0x3f);
-	}
-	/* Half of a pair of UTF-16's is none. */
-	return code < least[length] || code > 0x10ffff || code >> 11 == 0xd800 >> 11 ? 0 : length;
-}
-
 void json_write_string(FILE *stream, const char *text)
 {
 	size_t length;
 
 	fputc('"', stream);
 	for (const char *c = text; *c; c += length ?: 1) {
-		length = character_length(c);
+		length = utf8_length(c);
 		if (!length)
 			fputc('?', stream);
 		else if (*c == '"' || *c == '\\')

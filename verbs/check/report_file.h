@@ -18,7 +18,7 @@ bool report_file_is_writable(const char *path);
 
 void report_file_append(const char *path, const char *line, size_t length);
 
-/* @text as a JSON string, with its quotes; what is no UTF-8, as a name of a file may be, as "?". */
+/* @text as a JSON string, with its quotes; each byte that isn't UTF-8 (net/utf8.h) as "?". */
 void json_write_string(FILE *stream, const char *text);
 
 #endif
