@@ -22,14 +22,6 @@
 #define HANGS_ENOUGH 3	   /* of places that are alike */
 #define TAIL_BYTES 4096	   /* of output that is shown */
 
-/* NULL: the variable isn't set. */
-static const char *variable(const char *name)
-{
-	const char *value = getenv(name);
-
-	return value && *value ? value : NULL;
-}
-
 /* --- files ------------------------------------------------------------------------------- */
 
 static void remove_file(const struct fuzz *fuzz, const char *name)
@@ -57,7 +49,8 @@ static void make_directory(struct fuzz *fuzz)
 
 	if (fuzz->output)
 		make_output(fuzz);
-	if (asprintf(&fuzz->directory, "%s/urxe-fuzz-XXXXXX", variable("TMPDIR") ?: "/tmp") < 0)
+	if (asprintf(&fuzz->directory, "%s/urxe-fuzz-XXXXXX", fuzz_variable("TMPDIR") ?: "/tmp") <
+	    0)
 		die("out of memory");
 	if (!mkdtemp(fuzz->directory))
 		die("%s: %s", fuzz->directory, strerror(errno));
@@ -336,9 +329,9 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 /* Both nodes are possible, and the program is one that gets the devices. */
 static void check_programs(struct fuzz *fuzz)
 {
-	fuzz->faults = variable("URXE_FAULTS");
-	fuzz->node = variable("URXE_NODE");
-	fuzz->devices = variable("URXE_DEVICES");
+	fuzz->faults = fuzz_variable("URXE_FAULTS");
+	fuzz->node = fuzz_variable("URXE_NODE");
+	fuzz->devices = fuzz_variable("URXE_DEVICES");
 	if (!fuzz->node && !fuzz->devices)
 		fuzz->node = "127.0.0.2";
 	if (fuzz->peer) {
@@ -362,7 +355,7 @@ int command_fuzz(int argc, char **argv)
 		.children = device_options,
 	};
 	static struct fuzz fuzz = {.seeds = 10, .peer_node = "127.0.0.1"};
-	unsigned int findings = 0;
+	unsigned int findings;
 
 	if (argp_parse(&argp, argc, argv, ARGP_IN_ORDER, NULL, &fuzz))
 		return EXIT_REFUSED;
@@ -379,8 +372,7 @@ int command_fuzz(int argc, char **argv)
 		fuzz_print_json(&fuzz);
 	else
 		fuzz_print_text(&fuzz);
-	for (enum fuzz_outcome outcome = 0; outcome < FUZZ_OUTCOMES; outcome++)
-		findings += fuzz_is_finding(outcome) ? fuzz_count(&fuzz, outcome) : 0;
+	findings = fuzz_count_findings(&fuzz);
 	remove_files(&fuzz);
 	if (fuzz.interrupted)
 		return 128 + fuzz.interrupted;

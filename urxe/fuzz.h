@@ -68,9 +68,9 @@ struct fuzz_run {
 	char *report;	      /* of the checker, or NULL */
 };
 
-/* A place for a fault, and what came of it. */
 #define FUZZ_TEXT 96
 
+/* A place for a fault, and what came of it. */
 struct fuzz_place {
 	char fault[FUZZ_TEXT]; /* a specification */
 	enum fuzz_kind kind;
@@ -134,6 +134,8 @@ uint32_t fuzz_calls_alike(const struct fuzz *fuzz, enum fault_call call);
 
 /* --- fuzz_run.c -------------------------------------------------------------------------- */
 
+/* NULL: the variable isn't set, or is empty, which is the same. */
+const char *fuzz_variable(const char *name);
 /* Set a variable of the environment; with NULL remove it. */
 void fuzz_set_variable(const char *name, const char *value);
 /* Signals are taken from here on; children's children become ours. */
@@ -144,6 +146,8 @@ struct fuzz_how {
 	double seconds;		     /* at most */
 };
 
+/* The specification of a run: what all runs have, and @fault, or NULL. The caller frees it. */
+char *fuzz_join_faults(const struct fuzz *fuzz, const char *fault);
 /* Run the program; nothing that it started is left behind. Sets fuzz.interrupted. */
 struct fuzz_run fuzz_run(struct fuzz *fuzz, const struct fuzz_how *how);
 void fuzz_run_free(struct fuzz_run *run);
@@ -173,6 +177,6 @@ void fuzz_show_progress(const struct fuzz *fuzz, const struct fuzz_place *place)
 void fuzz_end_progress(void);
 void fuzz_print_text(const struct fuzz *fuzz);
 void fuzz_print_json(const struct fuzz *fuzz);
-unsigned int fuzz_count(const struct fuzz *fuzz, enum fuzz_outcome outcome);
+unsigned int fuzz_count_findings(const struct fuzz *fuzz);
 
 #endif

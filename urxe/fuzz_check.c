@@ -15,12 +15,12 @@
 
 char *fuzz_check_option(const struct fuzz *fuzz)
 {
-	const char *wanted = getenv("URXE_CHECK");
+	const char *wanted = fuzz_variable("URXE_CHECK");
 	char *option;
 
 	if (fuzz->unchecked || (wanted && strcmp(wanted, "0") == 0))
 		return NULL;
-	if (asprintf(&option, "%s%sjson=%s/reports", wanted ?: "", wanted && *wanted ? "," : "",
+	if (asprintf(&option, "%s%sjson=%s/reports", wanted ?: "", wanted ? "," : "",
 		     fuzz->directory) < 0)
 		die("out of memory");
 	return option;

@@ -20,7 +20,7 @@ static const char *const outcome_names[FUZZ_OUTCOMES] = {
 	[FUZZ_PEER_CRASH] = "peer crash", [FUZZ_LEAK] = "leak",		[FUZZ_MISUSE] = "misuse",
 };
 
-unsigned int fuzz_count(const struct fuzz *fuzz, enum fuzz_outcome outcome)
+static unsigned int count_outcome(const struct fuzz *fuzz, enum fuzz_outcome outcome)
 {
 	unsigned int count = 0;
 
@@ -29,12 +29,12 @@ unsigned int fuzz_count(const struct fuzz *fuzz, enum fuzz_outcome outcome)
 	return count;
 }
 
-static unsigned int count_findings(const struct fuzz *fuzz)
+unsigned int fuzz_count_findings(const struct fuzz *fuzz)
 {
 	unsigned int count = 0;
 
 	for (enum fuzz_outcome outcome = 0; outcome < FUZZ_OUTCOMES; outcome++)
-		count += fuzz_is_finding(outcome) ? fuzz_count(fuzz, outcome) : 0;
+		count += fuzz_is_finding(outcome) ? count_outcome(fuzz, outcome) : 0;
 	return count;
 }
 
@@ -44,7 +44,7 @@ void fuzz_show_progress(const struct fuzz *fuzz, const struct fuzz_place *place)
 {
 	if (isatty(STDERR_FILENO))
 		fprintf(stderr, "\rurxe fuzz: %td of %u, found %u: %.60s\033[K",
-			place - fuzz->places + 1, fuzz->place_count, count_findings(fuzz),
+			place - fuzz->places + 1, fuzz->place_count, fuzz_count_findings(fuzz),
 			place->fault);
 }
 
@@ -79,9 +79,9 @@ static void print_word(FILE *stream, const char *word)
 /* An option that stands for the variable @name, if that is set. */
 static void print_option(FILE *stream, const char *option, const char *name)
 {
-	const char *value = getenv(name);
+	const char *value = fuzz_variable(name);
 
-	if (!value || !*value)
+	if (!value)
 		return;
 	fprintf(stream, " %s ", option);
 	print_word(stream, value);
@@ -106,10 +106,10 @@ static void print_run(const struct fuzz *fuzz, FILE *stream, const char *node)
 
 static void print_check(FILE *stream)
 {
-	const char *options = getenv("URXE_CHECK");
+	const char *options = fuzz_variable("URXE_CHECK");
 
 	fputs(" --check", stream);
-	if (!options || !*options)
+	if (!options)
 		return;
 	fputc('=', stream);
 	print_word(stream, options);
@@ -118,12 +118,11 @@ static void print_check(FILE *stream)
 /* What runs the program with the fault of @place. The caller frees it. */
 static char *make_command(const struct fuzz *fuzz, const struct fuzz_place *place)
 {
-	char *command = NULL, *faults = NULL;
+	char *command = NULL, *faults = fuzz_join_faults(fuzz, place->fault);
 	size_t size;
 	FILE *stream = open_memstream(&command, &size);
 
-	if (!stream || asprintf(&faults, "%s%s%s", fuzz->faults ?: "", fuzz->faults ? ";" : "",
-				place->fault) < 0)
+	if (!stream)
 		die("out of memory");
 	print_run(fuzz, stream, fuzz->node);
 	if (fuzz_is_checked(fuzz, place))
@@ -209,14 +208,14 @@ static void print_left_out(const struct fuzz *fuzz)
 		       fuzz->left_out[i].tried);
 	if (fuzz->left_out_count)
 		puts(".");
-	if (fuzz_count(fuzz, FUZZ_UNTRIED) && !fuzz->interrupted)
+	if (count_outcome(fuzz, FUZZ_UNTRIED) && !fuzz->interrupted)
 		printf("%u places are left out, as others like them hang; see --keep-going.\n",
-		       fuzz_count(fuzz, FUZZ_UNTRIED));
+		       count_outcome(fuzz, FUZZ_UNTRIED));
 }
 
 void fuzz_print_text(const struct fuzz *fuzz)
 {
-	unsigned int findings = count_findings(fuzz);
+	unsigned int findings = fuzz_count_findings(fuzz);
 	const char *separator = "";
 
 	for (unsigned int i = 0; i < fuzz->place_count; i++) {
@@ -231,7 +230,7 @@ void fuzz_print_text(const struct fuzz *fuzz)
 	}
 	printf("%s%u places: ", findings ? "\n" : "", fuzz->place_count);
 	for (enum fuzz_outcome outcome = 0; outcome < FUZZ_OUTCOMES; outcome++) {
-		unsigned int count = fuzz_count(fuzz, outcome);
+		unsigned int count = count_outcome(fuzz, outcome);
 
 		if (!count)
 			continue;
@@ -295,7 +294,7 @@ void fuzz_print_json(const struct fuzz *fuzz)
 		json_array_append_new(left_out, left_out_json(&fuzz->left_out[i]));
 	for (enum fuzz_outcome outcome = 0; outcome < FUZZ_OUTCOMES; outcome++)
 		json_object_set_new(outcomes, outcome_names[outcome],
-				    json_integer(fuzz_count(fuzz, outcome)));
+				    json_integer(count_outcome(fuzz, outcome)));
 	json_object_set_new(json, "places", places);
 	json_object_set_new(json, "outcomes", outcomes);
 	json_object_set_new(json, "left_out", left_out);

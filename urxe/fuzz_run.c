@@ -58,6 +58,13 @@ int fuzz_crash_signal(int status)
 	return 0;
 }
 
+const char *fuzz_variable(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
 void fuzz_set_variable(const char *name, const char *value)
 {
 	if ((value ? setenv(name, value, 1) : unsetenv(name)) != 0)
@@ -226,11 +233,12 @@ static char *create_output(struct fuzz *fuzz)
 	}
 }
 
-static char *join(const char *faults, const char *fault)
+char *fuzz_join_faults(const struct fuzz *fuzz, const char *fault)
 {
 	char *both = NULL;
 
-	if (asprintf(&both, "%s%s%s", faults ?: "", faults && fault ? ";" : "", fault ?: "") < 0)
+	if (asprintf(&both, "%s%s%s", fuzz->faults ?: "", fuzz->faults && fault ? ";" : "",
+		     fault ?: "") < 0)
 		die("out of memory");
 	return both;
 }
@@ -249,7 +257,7 @@ static pid_t start_peer(struct fuzz *fuzz, struct fuzz_run *run)
 struct fuzz_run fuzz_run(struct fuzz *fuzz, const struct fuzz_how *how)
 {
 	struct fuzz_run run = {.output = create_output(fuzz)};
-	char *faults = join(fuzz->faults, how->fault), *counts;
+	char *faults = fuzz_join_faults(fuzz, how->fault), *counts;
 	struct start program = {.argv = fuzz->program,
 				.node = fuzz->node,
 				.devices = fuzz->devices,
