@@ -171,14 +171,16 @@ static void stop_queue_pairs(struct context *context)
 int urxe_close_device(struct ibv_context *ibv)
 {
 	struct context *context = to_context(ibv);
+	unsigned int left = context->users - 1;
 
 	event_unlisten(context);
 	/* In a forked child they are the parent's, whose thread may hold their locks. */
-	if (context->users > 1 && context->hca == context->device->hca) {
+	if (left && context->hca == context->device->hca) {
 		cause_report(CAUSE_CONTEXT_BUSY,
-			     "ibv_close_device(): %u objects of %s are not destroyed (protection "
-			     "domains, completion queues and channels, thread domains)",
-			     context->users - 1, ibv->device->name);
+			     "ibv_close_device(): %u object%s of %s %s not destroyed (domains, "
+			     "completion queues and channels, device memory, buffers, opened queue "
+			     "pairs)",
+			     left, left > 1 ? "s" : "", ibv->device->name, left > 1 ? "are" : "is");
 		stop_queue_pairs(context);
 	}
 	event_fd_close(&context->async);

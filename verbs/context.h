@@ -60,7 +60,7 @@ struct context {
 	struct hca *hca;			 /* the device's */
 	struct descriptor_identity cmd_identity; /* of verbs.context.cmd_fd: its file */
 	struct event_fd async;
-	_Atomic uint32_t users;	     /* PDs, CQs, channels, thread domains; and being open */
+	_Atomic uint32_t users;	     /* what context_get() counts; and being open */
 	struct context *prev, *next; /* utlist, verbs/event.c */
 	bool closed;		     /* by ibv_close_device(); under device.contexts_lock */
 };
@@ -146,7 +146,10 @@ static inline struct xrcd *to_xrcd(struct ibv_xrcd *xrcd)
  */
 bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b);
 
-/* For what is created on a context and names it until it is destroyed. */
+/*
+ * For what is created on a context, and names it until it is destroyed: domains, CQs, channels,
+ * device memory, buffers, opened QPs. What is created in a domain keeps that alone.
+ */
 void context_get(struct ibv_context *context);
 void context_put(struct ibv_context *context);
 

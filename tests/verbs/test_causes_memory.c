@@ -638,6 +638,15 @@ static void close_with_objects(void)
 	ck_assert_int_eq(ibv_close_device(pd->context), 0);
 }
 
+static void close_with_device_memory(void)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 64};
+	struct ibv_context *context = fixture_open();
+
+	ck_assert_ptr_nonnull(ibv_alloc_dm(context, &attr));
+	ck_assert_int_eq(ibv_close_device(context), 0);
+}
+
 /* --- asking --------------------------------------------------------------------------------- */
 
 static void port_2(void)
@@ -764,7 +773,8 @@ static const struct cause_row rows[] = {
 	{CAUSE_ADDRESS_UNUSABLE, forbidden_address, "Permission denied"},
 	{CAUSE_DESCRIPTORS_USED_UP, no_descriptors_to_open, "this process may have "},
 	{CAUSE_DEVICE_FAILED, open_a_failed_device, "1 contexts of it are still open"},
-	{CAUSE_CONTEXT_BUSY, close_with_objects, "1 objects of urxe0"},
+	{CAUSE_CONTEXT_BUSY, close_with_objects, "1 object of urxe0 is not destroyed (domains"},
+	{CAUSE_CONTEXT_BUSY, close_with_device_memory, "device memory"},
 	{CAUSE_PORT_UNKNOWN, port_2, "port_num is 2; the last port of urxe0 is 1"},
 	{CAUSE_GID_INDEX, gid_minus_1, "index is -1; the last one is 1023"},
 	{CAUSE_GID_EMPTY, gid_of_no_address, "GID 500 of port 1"},
