@@ -2,9 +2,7 @@
 #include "verbs/preload/dlopen.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
@@ -17,19 +15,12 @@ dlopen_function real_dlopen(void)
 	return (dlopen_function)real_next(&cache, "dlopen");
 }
 
-const char *own_file(void)
+/* The file name under which this object was loaded. */
+static const char *own_file(void)
 {
 	Dl_info info;
 
 	return dladdr((void *)own_file, &info) ? info.dli_fname : NULL;
-}
-
-static bool names_rdma_library(const char *file)
-{
-	const char *base = strrchr(file, '/');
-
-	base = base ? base + 1 : file;
-	return strncmp(base, "libibverbs.so", 13) == 0 || strncmp(base, "librdmacm.so", 12) == 0;
 }
 
 /* Called by dlopen below: may put our own name in place of *@file. */
@@ -37,7 +28,7 @@ __attribute__((used)) dlopen_function dlopen_redirect(const char **file)
 {
 	const char *own;
 
-	if (*file && names_rdma_library(*file) && registry_mode() != MODE_HW) {
+	if (*file && real_is_named(*file) && registry_mode() != MODE_HW) {
 		own = own_file();
 		if (own)
 			*file = own;

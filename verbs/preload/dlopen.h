@@ -11,7 +11,4 @@ typedef void *(*dlopen_function)(const char *file, int mode);
 /* libc's. */
 dlopen_function real_dlopen(void);
 
-/* The file name under which this object was loaded. */
-const char *own_file(void);
-
 #endif

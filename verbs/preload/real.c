@@ -76,14 +76,17 @@ void *real_next(void **cache, const char *name)
 	return found;
 }
 
+bool real_is_named(const char *file)
+{
+	const char *base = strrchr(file, '/');
+
+	base = base ? base + 1 : file;
+	return strncmp(base, "libibverbs.so", 13) == 0 || strncmp(base, "librdmacm.so", 12) == 0;
+}
+
 bool real_contains(const void *address)
 {
 	Dl_info info;
-	const char *base;
 
-	if (!dladdr(address, &info) || !info.dli_fname)
-		return false;
-	base = strrchr(info.dli_fname, '/');
-	base = base ? base + 1 : info.dli_fname;
-	return strncmp(base, "libibverbs.so", 13) == 0 || strncmp(base, "librdmacm.so", 12) == 0;
+	return dladdr(address, &info) && info.dli_fname && real_is_named(info.dli_fname);
 }

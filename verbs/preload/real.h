@@ -27,6 +27,8 @@ void *real_next(void **cache, const char *name);
  */
 extern _Thread_local unsigned int inside_real;
 
+/* Whether @file, with its folder or without, is named as libibverbs or librdmacm is. */
+bool real_is_named(const char *file);
 /* Whether @address lies in the real libibverbs or librdmacm. */
 bool real_contains(const void *address);
 
