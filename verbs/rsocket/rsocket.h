@@ -266,6 +266,8 @@ int rsocket_post_data(struct rsocket *rs, const void *data, uint32_t length);
 /* A message of its own, if there is room for one; with @length bytes of data inline, to @remote. */
 int rsocket_post_message(struct rsocket *rs, __be32 message, uint64_t remote, const void *data,
 			 uint32_t length);
+/* How much of the send buffer a riowrite() may write at once, at most. */
+uint32_t rsocket_post_direct_room(const struct rsocket *rs);
 /* RDMA WRITE without message, of the send buffer or inline: riowrite(). */
 int rsocket_post_direct(struct rsocket *rs, const void *data, uint32_t length, uint64_t remote,
 			uint32_t key);

@@ -209,16 +209,6 @@ static bool find_mapping(const struct rsocket *rs, uint64_t offset, struct rsock
 	return false;
 }
 
-static uint32_t direct_room(const struct rsocket *rs)
-{
-	const struct rsocket_out *out = &rs->out;
-	uint32_t straight = out->size - out->offset;
-
-	if (out->data_under_way + 4 >= rs->options.sq_size)
-		return 0;
-	return straight < out->free ? straight : out->free;
-}
-
 /* With rs->lock. A piece of a riowrite(). Returns its length; 0 with *@error, EAGAIN: no room. */
 static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length, uint64_t offset,
 			  int *error)
@@ -227,7 +217,7 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 	uint32_t room;
 
 	rsocket_progress(rs);
-	room = direct_room(rs);
+	room = rsocket_post_direct_room(rs);
 	*error = rsocket_is_opening(rs)		     ? EAGAIN
 		 : !rs->sends			     ? rsocket_why_ended(rs)
 		 : !rsocket_iomap_tell(rs)	     ? EAGAIN

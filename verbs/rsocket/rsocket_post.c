@@ -27,6 +27,16 @@ uint32_t rsocket_post_room(const struct rsocket *rs)
 	return room < out->free ? room : out->free;
 }
 
+uint32_t rsocket_post_direct_room(const struct rsocket *rs)
+{
+	const struct rsocket_out *out = &rs->out;
+	uint32_t straight = out->size - out->offset;
+
+	if (out->data_under_way + CONTROL_MOST >= rs->options.sq_size)
+		return 0;
+	return straight < out->free ? straight : out->free;
+}
+
 /* POLLOUT, and what a blocking call waits for: not for each byte that becomes free. */
 bool rsocket_can_send(const struct rsocket *rs)
 {

@@ -21,13 +21,8 @@
 
 static struct ibv_mr *make_buffer(struct rsocket *rs, void **buffer, size_t size, int access)
 {
-	struct ibv_mr *mr;
-
 	*buffer = calloc(1, size);
-	if (!*buffer)
-		return NULL;
-	mr = ibv_reg_mr(rs->id->pd, *buffer, size, access);
-	return mr;
+	return *buffer ? ibv_reg_mr(rs->id->pd, *buffer, size, access) : NULL;
 }
 
 static void free_buffer(struct ibv_mr *mr, void *buffer)
