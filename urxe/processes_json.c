@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes as JSON: urxe/json.h. */
+/* Processes as JSON: urxe/processes.h. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

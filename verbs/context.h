@@ -4,7 +4,9 @@
  * whether an object is ours or the real library's.
  *
  * Used throughout the verbs layer. A context is immutable once it is open, but for
- * its event queue, which has its own lock, and the count of its users, which is atomic.
+ * its event queue, which has its own lock, the count of its users, which is atomic,
+ * and what device.contexts_lock protects: its place in a list, whether it is closed,
+ * and its operations, which hooks exchange (verbs/hooks.h).
  */
 #ifndef URXE_VERBS_CONTEXT_H
 #define URXE_VERBS_CONTEXT_H

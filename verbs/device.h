@@ -40,7 +40,7 @@ struct device {
 
 	pthread_mutex_t lock;
 	_Atomic pid_t ending; /* the thread that has it and ends the process (verbs/device_end.c) */
-	unsigned int opened;
+	unsigned int opened;  /* contexts, closed ones as long as something names them */
 	struct link *link;
 	struct hca *hca;
 	struct progress_client *client;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From the core's event queue to the application's descriptors, and what
- * destroying an object has to do about its events. deliver_*() is the sink of
- * the HCA, with its device as context: called with none of the core's locks held.
+ * destroying an object has to do about its events. deliver_completion() and
+ * deliver_async() are the sink of the HCA, with its device as context: called with
+ * none of the core's locks held.
  */
 #ifndef URXE_VERBS_EVENT_H
 #define URXE_VERBS_EVENT_H
@@ -28,7 +29,7 @@ void deliver_async(void *context, enum ibv_event_type type, void *element);
 void deliver_no_more(struct device *device);
 
 /*
- * A context receives the events of its port from event_listen() to event_unlisten(), and its
+ * A context receives the events of its ports from event_listen() to event_unlisten(), and its
  * operations are exchanged when hooks go on.
  */
 void event_listen(struct context *context);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The verbs on our own objects: each has the name, the arguments and the
- * conventions of its man page, with urxe_ for ibv_. Called by dispatch.c, by the
- * operations of our contexts only.
+ * conventions of its man page, with urxe_ for ibv_. The application's calls come
+ * from verbs/preload and by the operations of our contexts, by way of the checker
+ * while hooks are on (verbs/hooks.h); verbs/rdma calls them for itself.
  */
 #ifndef URXE_VERBS_OURS_H
 #define URXE_VERBS_OURS_H

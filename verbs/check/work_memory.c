@@ -24,7 +24,7 @@
 
 /* --- what the device wrote ---------------------------------------------------------------- */
 
-/* Of half as many writes it is known where they went: a power of two. */
+/* Entries of the log, two for each write: before it and after. A power of two. */
 #define LOG_LENGTH 32768
 
 static struct {

@@ -22,7 +22,7 @@ void *real_find(void **cache, enum real_library library, const char *name, const
 void *real_next(void **cache, const char *name);
 
 /*
- * Set while this thread is inside the real library on our behalf: what that
+ * Not 0 while this thread is inside the real library on our behalf: what that
  * calls, it wants answered by itself (ibv_get_device_list from rdma_create_id).
  */
 extern _Thread_local unsigned int inside_real;

@@ -2,7 +2,7 @@
 /*
  * The public functions of librdmacm, one line each. In mode hw they are the real
  * library's, and so they are in mode both where none of our devices can be opened.
- * Otherwise the manager of our devices answers: urxe_NAME (OURS, OURS_VOID, SOCKET).
+ * Otherwise the manager of our devices answers: urxe_NAME (OURS and its like).
  * What it lacks goes to the real library in mode both, and fails with
  * EOPNOTSUPP in emu; with ENODEV in hw where the library isn't installed.
  *

@@ -5,7 +5,7 @@
  * of the network device DEVICE_REMOVAL (rdma_get_cm_event(3)).
  *
  * Started with the first device that an id needs, for as long as the process
- * lives. The background thread reads the socket; rdma.lock protects the rest.
+ * lives. The progress thread reads the socket; rdma.lock protects the rest.
  */
 #include <errno.h>
 #include <ifaddrs.h>
