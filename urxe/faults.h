@@ -6,7 +6,7 @@
 #ifndef URXE_FAULTS_H
 #define URXE_FAULTS_H
 
-/* Dies when @specification, @whose it is, can't be read. NULL: there is none. */
+/* Dies when @specification, which messages call @whose, can't be read. NULL: there is none. */
 void faults_check(const char *specification, const char *whose);
 
 /* What "urxe help faults" shows, and the names in it: a line each. */

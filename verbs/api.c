@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * include/urxe.h.
+ * The interface that programs have beside the verbs (include/urxe.h), and the counters of devices
+ * that it shows (verbs/counters.h).
  */
 #include "include/urxe.h"
 

@@ -11,9 +11,9 @@
 #include <infiniband/verbs.h>
 
 /*
- * Behind the application's handle. The context comes first, by which the handle is known as one of
- * ours: those of the real library begin with the buffer's address, of whose page the beginning is
- * then read.
+ * What the application's handle points to. The context comes first, and tells whose handle it is,
+ * as with any object. One of the real library begins with the address of its buffer instead, which
+ * is looked at as if it were a context: that reads no more than the buffer's first page.
  */
 struct buf {
 	struct ibv_context *context;
@@ -25,7 +25,7 @@ struct buf {
 void *urxe_alloc_buf(struct ibv_pd *pd, size_t size, struct buf **buf);
 void urxe_free_buf(struct buf *buf);
 int urxe_export_buf_dmabuf_fd(struct buf *buf);
-/* 0 if @length bytes at @address are some of @buf's, and @pd its protection domain; EINVAL. */
+/* 0 if @length bytes at @address are within @buf, and @pd is its protection domain; else EINVAL. */
 int buf_check(const struct buf *buf, const struct ibv_pd *pd, const void *address, size_t length);
 
 #endif

@@ -3,10 +3,10 @@
  * Completion channels. Their references are counted under the mutex of the
  * context, as the real library does; their events have a lock of their own.
  *
- * A thread that waits for an event in ibv_get_cq_event() makes progress itself for a while, where
- * it hadn't to wait longer the last time: to be woken by the progress thread costs more than what
- * it waits for. Only the one thread of the device's that waits does so; where there are more, the
- * progress thread receives for all of them.
+ * A thread that waits for an event in ibv_get_cq_event() makes progress itself for a while, if the
+ * channel's last wait took no longer: to be woken by the progress thread costs more than what it
+ * waits for. It does so only as long as it is the device's only thread that waits; where there are
+ * more, the progress thread receives for all of them.
  */
 #include <stdatomic.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct channel {
 	struct channel *prev, *next; /* utlist: of the device's, under its contexts_lock */
 	struct event_fd events;
 	_Atomic bool polled;	    /* the last wait was short, and the next one is polled for */
-	_Atomic unsigned int found; /* events in a row that nothing waited for in a call */
+	_Atomic unsigned int found; /* events in a row that were there when they were asked for */
 };
 
 static struct channel *to_channel(struct ibv_comp_channel *channel)
@@ -126,7 +126,7 @@ bool channel_is_polled(struct ibv_comp_channel *ibv)
 	       atomic_load(&to_context(ibv->context)->device->waiting) == 0;
 }
 
-/* Alone, and in vain as yet. */
+/* Whether no other thread of the device waits, and no event has come yet. */
 static bool waits_alone(const void *context)
 {
 	const struct channel *channel = context;

@@ -4,8 +4,8 @@
  * explanations and faults as the environment sets them at the start.
  *
  * Made by the registry with the progress thread, which alone reads and answers. Commands take no
- * lock of the registry's, as that waits for the thread. Where there is no socket the process goes
- * on without.
+ * lock of the registry's, which registry_release() holds while it waits for that thread to end.
+ * Where there is no socket the process goes on without.
  */
 #ifndef URXE_VERBS_CONTROL_H
 #define URXE_VERBS_CONTROL_H

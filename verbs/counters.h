@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The counters of a device by name, for urxe_counters() and sysfs.
+ * The counters of a device by name, for urxe_counters() and sysfs. Any thread may call these, which
+ * take device.lock. They are in verbs/api.c.
  */
 #ifndef URXE_VERBS_COUNTERS_H
 #define URXE_VERBS_COUNTERS_H

@@ -17,10 +17,13 @@
 #include "verbs/check/objects.h"
 #include "verbs/check/options.h"
 
-/* Before anything that the checker has to see, again and again: it begins if URXE_CHECK says so. */
+/*
+ * Start the checker, if URXE_CHECK asks for it. Called before anything that it has to see; after
+ * the first time it does nothing.
+ */
 void check_start(void);
 
-/* Written before there is any object. */
+/* Decided by check_start(), before there is any object, and never changed. */
 bool check_is_on(void);
 
 /* --- objects that a call is given ---------------------------------------------------- */
@@ -33,8 +36,9 @@ bool check_uses(const char *call, const struct object_use *uses);
 #define CHECK_USES(call, ...) check_uses(call, (const struct object_use[]){__VA_ARGS__, {0}})
 
 /*
- * Whether @call, which destroys @pointer, can be made; and won't wait for events. @twice is what
- * it is if @pointer is destroyed already.
+ * Whether @call, which destroys @pointer, can be made. If so, no event of @pointer is left that the
+ * call would wait for (check_events_acknowledged()). @twice: the cause that is reported where
+ * @pointer is destroyed already.
  */
 bool check_destroy_as(const char *call, enum object_kind kind, const void *pointer,
 		      enum cause twice);

@@ -2,6 +2,9 @@
 /*
  * The file of URXE_CHECK=json=FILE, one JSON object a line. It is opened for each line: a
  * descriptor that stays open is one that applications close. Several processes may append to one.
+ *
+ * Called by verbs/check/report.c, and by verbs/check/options.c when the configuration is read. No
+ * state, no locks.
  */
 #ifndef URXE_VERBS_CHECK_REPORT_FILE_H
 #define URXE_VERBS_CHECK_REPORT_FILE_H

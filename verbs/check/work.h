@@ -31,7 +31,7 @@ struct pd;
 struct qp;
 struct srq;
 
-/* Whether what an SGE names holds what it did. */
+/* Of the memory that SGEs name: whether there is a checksum of it, or it can't be read any more. */
 enum memory_state { MEMORY_UNKNOWN, MEMORY_SUMMED, MEMORY_GONE };
 
 struct work_part {

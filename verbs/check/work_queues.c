@@ -12,8 +12,7 @@
 #include "verbs/check/report.h"
 #include "verbs/check/work.h"
 
-/* --- completion queues -------------------------------------------------------------------------
- */
+/* --- completion queues ------------------------------------------------------------------------ */
 
 static void check_cq(struct cq *cq)
 {
@@ -99,8 +98,7 @@ void work_check_polled(struct cq *cq, const struct completion *completion)
 	origin_free(origin);
 }
 
-/* ------------------------------------------------------------------------------------------------
- */
+/* --- posted ----------------------------------------------------------------------------------- */
 
 void work_check_posted(struct qp *qp, bool receive)
 {

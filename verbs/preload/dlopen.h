@@ -8,7 +8,7 @@
 
 typedef void *(*dlopen_function)(const char *file, int mode);
 
-/* libc's. */
+/* libc's, for verbs/preload/real.c: ours returns this object. */
 dlopen_function real_dlopen(void);
 
 #endif

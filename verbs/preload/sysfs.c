@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * tree.lock protects the directory and is held while files are written, never
- * across a call of the application.
+ * Where paths of our devices lead (verbs/preload/sysfs.h), and when the files there are written.
+ * tree.lock protects the directory and is held while files are written, never across a call of
+ * the application.
  */
 #include "verbs/preload/sysfs.h"
 

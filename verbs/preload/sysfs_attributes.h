@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The attributes of /sys/class/infiniband/DEV and their texts, as a kernel
- * writes them.
+ * writes them. Called by verbs/preload/sysfs.c with tree.lock; takes the locks of the device.
  */
 #ifndef URXE_VERBS_SYSFS_ATTRIBUTES_H
 #define URXE_VERBS_SYSFS_ATTRIBUTES_H

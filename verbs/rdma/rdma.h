@@ -244,7 +244,7 @@ void rdma_id_free(struct rdma_id *id);
  */
 int rdma_refuse_state(const struct rdma_id *id, const char *call, const char *needed);
 
-/* rdma_channel.c. An event that a call answers by. 0 or ENOMEM; lost without a channel. */
+/* rdma_channel.c. Queue the event that a call answers by. 0 or ENOMEM; lost without a channel. */
 int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);
 /* The same in two steps: NULL without memory; false (and @record is gone) without a channel. */
 struct rdma_record *rdma_record_new(struct rdma_id *id, enum rdma_cm_event_type type, int status);
