@@ -55,7 +55,8 @@ static unsigned int list(const struct values *values, struct urxe_counter *count
 	return NAME_COUNT;
 }
 
-unsigned int device_counters(struct device *device, struct urxe_counter *counters, unsigned int max)
+static unsigned int device_counters(struct device *device, struct urxe_counter *counters,
+				    unsigned int max)
 {
 	struct values values = {};
 

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The counters of a device by name, for urxe_counters() and sysfs. Any thread may call these, which
- * take device.lock. They are in verbs/api.c.
+ * The counters of a device by name, as urxe_counters() has them (verbs/api.c), for sysfs. Any
+ * thread may call this, which takes device.lock.
  */
 #ifndef URXE_VERBS_COUNTERS_H
 #define URXE_VERBS_COUNTERS_H
 
 #include "include/urxe.h"
 
-struct device;
 struct port;
 
 #define COUNTERS_MAX 64
 
-/* Fills up to @max; returns how many there are, at most COUNTERS_MAX. */
-unsigned int device_counters(struct device *device, struct urxe_counter *counters,
-			     unsigned int max);
-
-/* The same, with what is counted by port that of @port. */
+/*
+ * What the device of @port counts; of what is counted by port, that of @port. Fills up to @max;
+ * returns how many there are, at most COUNTERS_MAX.
+ */
 unsigned int device_port_counters(struct port *port, struct urxe_counter *counters,
 				  unsigned int max);
 

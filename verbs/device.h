@@ -23,7 +23,6 @@
 #include "verbs/port.h"
 #include "verbs/progress.h"
 
-struct cm_event;
 struct context;
 struct event_sink;
 struct hca;

@@ -15,7 +15,6 @@
 struct cq;
 struct context;
 struct device;
-struct event_fd;
 
 /* What the element of an asynchronous event is (ibv_get_async_event(3)): a port's number, or an
  * object. */

@@ -120,12 +120,6 @@ void readable_removed(struct readable *readable, bool last)
 		wake_one(readable);
 }
 
-void readable_looked_at(struct readable *readable, bool begins)
-{
-	readable->lookers += begins ? 1 : -1;
-	update_descriptor(readable);
-}
-
 static void stop_waiting(void *readable)
 {
 	atomic_fetch_sub(&((struct readable *)readable)->waiting, 1);
@@ -317,7 +311,8 @@ int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_recor
 void event_fd_look(struct event_fd *events, bool begins)
 {
 	pthread_mutex_lock(&events->lock);
-	readable_looked_at(&events->readable, begins);
+	events->readable.lookers += begins ? 1 : -1;
+	update_descriptor(&events->readable);
 	pthread_mutex_unlock(&events->lock);
 }
 

@@ -51,12 +51,6 @@ void readable_inherit(struct readable *readable);
 void readable_added(struct readable *readable);
 /* An event was taken off it, its last one or not. */
 void readable_removed(struct readable *readable, bool last);
-/*
- * A thread looks at the queue all the time until it takes an event or gives up: so long nothing is
- * written to the descriptor, nor read from it, which would be two system calls for each event. Or
- * it no longer does: then the descriptor tells what is left.
- */
-void readable_looked_at(struct readable *readable, bool begins);
 
 /*
  * Until there may be an event. No lock may be held. -1 with errno EAGAIN if the application
@@ -114,7 +108,11 @@ bool event_fd_take(struct event_fd *events, void (*taken)(const struct event_rec
 int event_fd_pop(struct event_fd *events, void (*taken)(const struct event_record *record),
 		 struct event_record *record);
 
-/* For a thread that waits for an event without sleeping: see readable_looked_at(). */
+/*
+ * @begins: a thread looks at the queue all the time from now on, until it takes an event or gives
+ * up. So long nothing is written to the descriptor, nor read from it, which would be two system
+ * calls for each event. Else it no longer does: then the descriptor tells what is left.
+ */
 void event_fd_look(struct event_fd *events, bool begins);
 static inline bool event_fd_any(const struct event_fd *events)
 {

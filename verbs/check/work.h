@@ -127,9 +127,6 @@ void work_compare(struct work *work);
 void work_written(const void *address, size_t length);
 /* Report that @key ends, if work that isn't done names it. */
 void work_key_ends(const struct key *key);
-/* "send (wr_id 3, RDMA_WRITE, 64 bytes at 0x7f0012345678), QP 0x1f02 (RC)" */
-#define WORK_TEXT 200
-const char *work_text(const struct work *work, char text[WORK_TEXT]);
 
 /* --- queues: work_queues.c ---------------------------------------------------------------- */
 

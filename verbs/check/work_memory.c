@@ -136,7 +136,10 @@ void work_sum(struct work *work)
 
 /* --- reports -------------------------------------------------------------------------------- */
 
-const char *work_text(const struct work *work, char text[WORK_TEXT])
+#define WORK_TEXT 200
+
+/* "RDMA_WRITE, wr_id 3, 64 bytes at 0x7f0012345678, of QP 0x1f02 (RC)". Returns @text. */
+static const char *work_text(const struct work *work, char text[WORK_TEXT])
 {
 	const struct ibv_sge *sge = &work->parts[0].sge;
 	int used = snprintf(text, WORK_TEXT, "%s, wr_id %" PRIu64, work->operation, work->wr_id);

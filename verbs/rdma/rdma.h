@@ -254,8 +254,6 @@ bool rdma_channel_append(struct rdma_record *record);
  * what is left is where malloc() could have put it.
  */
 void rdma_record_private(struct rdma_record *record, uint8_t skip);
-/* Free records that are on no channel, and refuse the requests among them. */
-void rdma_records_free(struct rdma_record *records);
 
 /* Queue @cause for @id as @outcome says, unless the phase of @id forbids it. */
 void rdma_channel_report(struct rdma_id *id, const struct rdma_outcome *outcome,

@@ -164,7 +164,8 @@ static void defer_free(struct rdma_channel *channel)
 	quarantine_free(oldest, sizeof(*oldest));
 }
 
-void rdma_records_free(struct rdma_record *records)
+/* Free records that are on no channel, and refuse the requests among them. */
+static void records_free(struct rdma_record *records)
 {
 	struct rdma_record *record, *next;
 
@@ -195,7 +196,7 @@ void urxe_rdma_destroy_event_channel(struct rdma_event_channel *ibv)
 	pthread_mutex_unlock(&queue_lock);
 	rdma_leave();
 	defer_free(channel);
-	rdma_records_free(left);
+	records_free(left);
 }
 
 /* --- forks ----------------------------------------------------------------------- */
@@ -396,7 +397,7 @@ static void channel_drop(struct rdma_id *id, record_filter *about, const void *s
 	pthread_mutex_lock(&queue_lock);
 	records = channel_withdraw(id, about, subject);
 	pthread_mutex_unlock(&queue_lock);
-	rdma_records_free(records);
+	records_free(records);
 }
 
 void rdma_channel_drop(struct rdma_id *id)

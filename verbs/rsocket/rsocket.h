@@ -280,9 +280,8 @@ struct rsocket_poller {
 	struct rsocket_poller *prev, *next;
 };
 
-/* A descriptor to sleep on, besides others, until rsocket_wake_up(). False: errno says why not. */
+/* A descriptor to sleep on, besides others, until it is written to. False: errno says why not. */
 bool rsocket_wake_open(struct rsocket_wake *wake);
-void rsocket_wake_up(const struct rsocket_wake *wake);
 void rsocket_wake_clear(const struct rsocket_wake *wake);
 void rsocket_wake_close(struct rsocket_wake *wake);
 
@@ -302,9 +301,10 @@ static inline bool rsocket_waits(const struct rsocket *rs, int flags)
 }
 /* With rs->lock: look at everything, for the calling thread. */
 bool rsocket_progress(struct rsocket *rs);
-/* With rs->lock: something has happened; wake the threads that wait. */
-void rsocket_changed(struct rsocket *rs);
-/* Likewise, though nothing comes by its descriptors. */
+/*
+ * With rs->lock: something has happened of which the descriptors of @rs don't tell; wake all
+ * threads that wait.
+ */
 void rsocket_interrupt(struct rsocket *rs);
 /* With rs->lock: have the descriptors become readable when something happens. False: it has. */
 bool rsocket_arm(struct rsocket *rs);

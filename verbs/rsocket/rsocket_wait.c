@@ -31,7 +31,7 @@ bool rsocket_wake_open(struct rsocket_wake *wake)
 	return wake->fd >= 0;
 }
 
-void rsocket_wake_up(const struct rsocket_wake *wake)
+static void wake_up(const struct rsocket_wake *wake)
 {
 	const uint64_t one = 1;
 
@@ -53,20 +53,21 @@ void rsocket_wake_close(struct rsocket_wake *wake)
 	descriptor_close(descriptor_take(&wake->fd), &wake->identity);
 }
 
-void rsocket_changed(struct rsocket *rs)
+/* With rs->lock: something has happened; wake the threads that wait for another one to look. */
+static void note_change(struct rsocket *rs)
 {
 	struct rsocket_poller *poller;
 
 	rs->changes++;
 	pthread_cond_broadcast(&rs->changed);
 	DL_FOREACH (rs->pollers, poller)
-		rsocket_wake_up(poller->wake);
+		wake_up(poller->wake);
 }
 
 void rsocket_interrupt(struct rsocket *rs)
 {
-	rsocket_changed(rs);
-	rsocket_wake_up(&rs->wake);
+	note_change(rs);
+	wake_up(&rs->wake);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */
@@ -108,7 +109,7 @@ bool rsocket_progress(struct rsocket *rs)
 	if (rs->state != state)
 		rsocket_interrupt(rs); /* the one that sleeps isn't woken by what was taken here */
 	else if (any)
-		rsocket_changed(rs);
+		note_change(rs);
 	any |= rs->state != state;
 	errno = before;
 	return any;
@@ -150,7 +151,7 @@ void rsocket_take_all(struct rsocket *rs)
 	}
 	errno = before;
 	rsocket_progress(rs);
-	rsocket_changed(rs);
+	note_change(rs);
 }
 
 bool rsocket_arm(struct rsocket *rs)
@@ -230,7 +231,7 @@ static void sleep_cancelled(void *argument)
 
 	pthread_mutex_lock(&rs->lock);
 	rs->waited_for = false;
-	rsocket_changed(rs);
+	note_change(rs);
 }
 
 /* Without rs->lock. Returns how many are ready, or -errno. */
