@@ -8,7 +8,6 @@
 #include <argp.h>
 #include <ctype.h>
 #include <errno.h>
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "net/fault/fault_clause.h"
 #include "net/fault/fault_words.h"

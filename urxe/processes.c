@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "urxe/processes.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <utlist.h>
 
 #include "net/cause/words.h"
 #include "net/clock.h"

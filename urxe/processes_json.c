@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes as JSON: urxe/processes.h. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "net/cause/cause.h"
 #include "net/cause/words.h"
 #include "net/clock.h"

@@ -11,7 +11,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 #include <utlist.h>
 
 #include "emu/capacity.h"

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <net/if_arp.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>

@@ -15,7 +15,6 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "net/descriptor.h"
 

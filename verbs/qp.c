@@ -4,7 +4,6 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "emu/objects/qp_state.h"
 #include "emu/objects/qp_type.h"

@@ -4,7 +4,6 @@
  * which enforces them; a port is the network device of its GID 0.
  */
 #include <inttypes.h>
-#include <net/if.h>
 #include <string.h>
 
 #include "emu/capacity.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The kinds of objects in words, and what is read of the application's structures for them. */
-#include <inttypes.h>
 #include <rdma/rdma_cma.h>
 #include <stdio.h>
 

@@ -11,12 +11,6 @@
  * library. INT_VERB() is one that returns an int: an errno value is left in errno, too. DESTROY()
  * is one that frees its object, VOID_VERB() one that can't fail.
  */
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "net/guard.h"
 #include "verbs/check/check.h"
 #include "verbs/check/checked.h"

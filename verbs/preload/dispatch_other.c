@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
+#include <unistd.h>
 
 #include "net/guard.h"
 #include "net/syscalls.h"

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
 #include "verbs/registry.h"
 

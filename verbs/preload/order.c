@@ -5,7 +5,6 @@
  * one thing that is said before a program lists devices. The dynamic linker calls it.
  */
 #include <dlfcn.h>
-#include <stddef.h>
 
 #include "net/log.h"
 #include "verbs/preload/real.h"

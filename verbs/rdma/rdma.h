@@ -34,6 +34,7 @@
 #define URXE_VERBS_RDMA_H
 
 #include <endian.h>
+#include <errno.h>
 #include <infiniband/ib.h>
 #include <netinet/in.h>
 #include <pthread.h>

@@ -9,7 +9,6 @@
 #include <arpa/inet.h>
 #include <infiniband/sa.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>

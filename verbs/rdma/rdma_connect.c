@@ -6,7 +6,6 @@
  * The QP is moved without rdma.lock, which the attributes of each step are
  * looked up under; the application doesn't destroy an id that it connects.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "net/cause/cause.h"

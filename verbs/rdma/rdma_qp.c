@@ -5,7 +5,6 @@
  * manager. As with an id's other verbs objects, the application calls these for
  * one id from one thread at a time; rdma.lock isn't needed for the QP itself.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "net/cause/cause.h"

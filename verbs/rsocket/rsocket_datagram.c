@@ -8,7 +8,6 @@
 #include "verbs/rsocket/rsocket_datagram.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

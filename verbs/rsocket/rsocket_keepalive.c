@@ -6,7 +6,6 @@
  * keepalive.lock protects the list, when each is due and how often; rs->lock may be held when it is
  * taken.
  */
-#include <errno.h>
 #include <time.h>
 #include <utlist.h>
 

@@ -11,7 +11,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "net/number_file.h"
 #include "verbs/rsocket/rsocket.h"

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "net/clock.h"
