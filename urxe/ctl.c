@@ -3,7 +3,6 @@
  * urxe ctl: a command for a process that has devices open (net/control.h).
  */
 #include <argp.h>
-#include <ctype.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -17,6 +16,7 @@
 #include "net/process.h"
 #include "urxe/command.h"
 #include "urxe/faults.h"
+#include "urxe/options.h"
 
 #define FAULTS "faults "
 #define PATIENCE 10 /* seconds */
@@ -105,18 +105,6 @@ static void check(const struct request *request)
 		faults_check(request->question + strlen(FAULTS), "the specification");
 }
 
-static pid_t read_pid(const char *text)
-{
-	char *end;
-	long pid;
-
-	errno = 0;
-	pid = strtol(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || *end || errno || pid <= 0 || pid > INT32_MAX)
-		die("%s is no process id", text);
-	return pid;
-}
-
 static void append(struct request *request, const char *word)
 {
 	size_t length = strlen(request->question);
@@ -136,7 +124,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 	switch (key) {
 	case ARGP_KEY_ARG:
 		if (state->arg_num == 0)
-			request->pid = read_pid(argument);
+			request->pid = option_pid(argument);
 		else
 			append(request, argument);
 		return 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "urxe/options.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "urxe/command.h"
@@ -26,6 +29,18 @@ const char *option_value(const char *option, const char *value)
 	if (!*value)
 		die("%s needs a value that isn't empty", option);
 	return value;
+}
+
+pid_t option_pid(const char *text)
+{
+	char *end;
+	long pid;
+
+	errno = 0;
+	pid = strtol(text, &end, 10);
+	if (!isdigit((unsigned char)*text) || *end || errno || pid <= 0 || pid > INT32_MAX)
+		die("%s is no process id", text);
+	return pid;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)

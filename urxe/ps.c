@@ -12,6 +12,7 @@
 #include "net/qp_text.h"
 #include "urxe/command.h"
 #include "urxe/json.h"
+#include "urxe/options.h"
 #include "urxe/processes.h"
 
 struct request {
@@ -284,14 +285,9 @@ static const struct argp_option options[] = {
 
 static void add_pid(struct request *request, const char *text)
 {
-	char *end;
-	unsigned long pid = strtoul(text, &end, 10);
-
-	if (!*text || *end || pid > UINT32_MAX)
-		die("%s is no process id", text);
 	if (request->pid_count == sizeof(request->pids) / sizeof(*request->pids))
 		die("too many process ids");
-	request->pids[request->pid_count++] = pid;
+	request->pids[request->pid_count++] = option_pid(text);
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
