@@ -220,6 +220,8 @@ void device_watch_start(struct device *device, struct progress *progress)
 	int error;
 
 	*watch = (struct device_watch){};
+	/* Before the ports are looked at: what changes meanwhile is read later. */
+	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
 		port->active = port_is_active(port);
 		port->mtu = hca_active_mtu(device->hca, i);
@@ -227,7 +229,6 @@ void device_watch_start(struct device *device, struct progress *progress)
 		port->disabled = false;
 		port->unbound = true;
 	}
-	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 	if (!error)
 		error = progress_attach(progress, &ops, device, &watch->client);
 	if (!error)
