@@ -27,4 +27,6 @@ done
 refuses demo /nonexistent/urxe
 refuses demo sh sh
 refuses bench-paths --build /nonexistent --set URXE_LOG -- tcp
+refuses bench-paths --build /nonexistent --no-bridge --loss 1% -- tcp
+refuses bench-paths --build /nonexistent --faults --reorder 1% -- ib_write_bw
 exit $failed
