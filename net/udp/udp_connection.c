@@ -150,6 +150,26 @@ void udp_connection_renumber(struct udp_connection *connection)
 		disconnect(connection);
 }
 
+/* As Linux translates types and codes of ICMP (net/ipv4/icmp.c, net/ipv6/icmp.c). */
+bool udp_is_icmp_error(int error)
+{
+	switch (error) {
+	case ECONNREFUSED:
+	case EHOSTUNREACH:
+	case ENETUNREACH:
+	case EHOSTDOWN:
+	case ENONET:
+	case ENOPROTOOPT:
+	case EOPNOTSUPP:
+	case EMSGSIZE:
+	case EACCES:
+	case EPROTO:
+		return true;
+	default:
+		return false;
+	}
+}
+
 /* --- segmentation ------------------------------------------------------------------------- */
 
 bool udp_connection_set_segment(struct udp_connection *connection, uint16_t length)

@@ -70,6 +70,12 @@ bool udp_connection_set_segment(struct udp_connection *connection, uint16_t leng
 bool udp_connection_segments_by(struct udp_connection *connection, uint16_t length);
 
 /*
+ * Whether ICMP has brought @error: it is an earlier datagram's, which no socket took or a firewall
+ * refused, and a connected socket returns it once, from a call that then sends nothing.
+ */
+bool udp_is_icmp_error(int error);
+
+/*
  * The kernel has refused a datagram, and may have numbered it. With the lock. What was sealed
  * already is lost.
  */

@@ -41,18 +41,24 @@ static bool same_path(const struct path *a, const struct path *b)
 			  a->hop_limit == b->hop_limit);
 }
 
-static void drop(struct batch *batch, const struct link_packet *packet, unsigned int count,
-		 int error)
+static void note_refusal(struct batch *batch, const union ibv_gid *destination, int error)
 {
 	struct udp_link *link = batch->link;
-	char text[INET6_ADDRSTRLEN];
 
-	batch->refused += count;
 	pthread_mutex_lock(&link->peers_lock);
-	link->refusal.destination = packet->path->destination;
+	link->refusal.destination = *destination;
 	link->refusal.error = error;
 	link->refusal.at = batch->now;
 	pthread_mutex_unlock(&link->peers_lock);
+}
+
+static void drop(struct batch *batch, const struct link_packet *packet, unsigned int count,
+		 int error)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	batch->refused += count;
+	note_refusal(batch, &packet->path->destination, error);
 	log_debug("%u packets to %s not sent: %s", count,
 		  gid_to_text(&packet->path->destination, text), strerror(error));
 }
@@ -141,13 +147,15 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 	return sys_sendmmsg(fd, messages, count, flags);
 }
 
-/*
- * Whether @error may be that of an earlier datagram, which no socket took or a firewall refused
- * (ICMP): a connected socket returns it once, from a call that then sends nothing.
+/* What an earlier datagram met with is its peer's; that no socket took it is known from the kernel.
  */
-static bool may_be_about_another(const struct batch *batch, int error)
+static bool was_about_another(struct batch *batch, int error)
 {
-	return batch->connection && error != EAGAIN;
+	if (!batch->connection || !udp_is_icmp_error(error))
+		return false;
+	if (error != ECONNREFUSED)
+		note_refusal(batch, &batch->connection->destination, error);
+	return true;
 }
 
 /* Returns how many datagrams were sent, or -1. */
@@ -165,7 +173,7 @@ static int send_some(struct batch *batch, unsigned int from)
 	while (from + count < batch->datagrams && !datagram[count].spliced)
 		count++;
 	sent = send_batch(descriptor_number(fd), messages, count);
-	if (sent < 0 && may_be_about_another(batch, errno))
+	if (sent < 0 && was_about_another(batch, errno))
 		sent = send_batch(descriptor_number(fd), messages, count);
 	return sent;
 }

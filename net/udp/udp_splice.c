@@ -273,14 +273,16 @@ uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *addre
 
 /* --- sending ------------------------------------------------------------------------------- */
 
-/* What became of an earlier datagram, which nothing took, is said once in place of sending. */
+/* What became of an earlier datagram, which nothing took, is returned once in place of sending. */
 static ssize_t splice_out(struct udp_connection *connection, uint32_t length)
 {
 	int from = descriptor_number(&connection->splice.pipe);
 	int to = descriptor_number(&connection->fd);
 	ssize_t sent = sys_splice(from, to, length, SPLICE_F_NONBLOCK);
 
-	return sent < 0 && errno != EAGAIN ? sys_splice(from, to, length, SPLICE_F_NONBLOCK) : sent;
+	return sent < 0 && udp_is_icmp_error(errno)
+		       ? sys_splice(from, to, length, SPLICE_F_NONBLOCK)
+		       : sent;
 }
 
 int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t length,
