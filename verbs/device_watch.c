@@ -113,13 +113,19 @@ static bool bind_all(struct port *port)
 	return unbound;
 }
 
-/* Path MTUs stay as they were asked for; a datagram is as long as the port lets it be. */
+/*
+ * Path MTUs stay as they were asked for; a datagram is as long as the port lets it be. A port
+ * without an address has none: often there will be another in a moment.
+ */
 static void follow_mtu(struct port *port)
 {
 	enum ibv_mtu mtu = hca_active_mtu(port->device->hca, port->number);
+	struct gid_entry entry;
+	unsigned int index = 0;
 
-	if (port->mtu != mtu)
-		qp_follow_mtu(port->device->hca, port->number);
+	if (port->mtu == mtu || !gid_table_next(&port->gids, &index, &entry))
+		return;
+	qp_follow_mtu(port->device->hca, port->number);
 	port->mtu = mtu;
 }
 
@@ -220,7 +226,7 @@ void device_watch_start(struct device *device, struct progress *progress)
 	int error;
 
 	*watch = (struct device_watch){};
-	/* Before the ports are looked at: what changes meanwhile is read later. */
+	/* Before the ports' states are looked at: what changes meanwhile is read later. */
 	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
 		port->active = port_is_active(port);

@@ -591,8 +591,8 @@ static uint8_t index_of(struct ibv_context *context, const char *address)
 }
 
 /* Returns the status of its completion. */
-static enum ibv_wc_status send_datagram(struct pair *pair, struct ibv_ah_attr *attr, uint32_t qpn,
-					uint32_t length, uint32_t number)
+static enum ibv_wc_status send_by_ah(struct pair *pair, struct ibv_ah *ah, uint32_t qpn,
+				     uint32_t length, uint32_t number)
 {
 	struct ibv_sge sge = send_sge(pair, length);
 	struct ibv_send_wr *bad, wr = {
@@ -601,15 +601,22 @@ static enum ibv_wc_status send_datagram(struct pair *pair, struct ibv_ah_attr *a
 					 .opcode = IBV_WR_SEND_WITH_IMM,
 					 .send_flags = IBV_SEND_SIGNALED,
 					 .imm_data = htonl(number),
-					 .wr.ud = {.remote_qpn = qpn, .remote_qkey = FIXTURE_QKEY},
+					 .wr.ud = {ah, qpn, FIXTURE_QKEY},
 				 };
+
+	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
+	return wait_completion(pair->send_cq).status;
+}
+
+static enum ibv_wc_status send_datagram(struct pair *pair, struct ibv_ah_attr *attr, uint32_t qpn,
+					uint32_t length, uint32_t number)
+{
+	struct ibv_ah *ah = ibv_create_ah(pair->pd, attr);
 	enum ibv_wc_status status;
 
-	wr.wr.ud.ah = ibv_create_ah(pair->pd, attr);
-	ck_assert_ptr_nonnull(wr.wr.ud.ah);
-	ck_assert_int_eq(ibv_post_send(pair->sender, &wr, &bad), 0);
-	status = wait_completion(pair->send_cq).status;
-	ck_assert_int_eq(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	ck_assert_ptr_nonnull(ah);
+	status = send_by_ah(pair, ah, qpn, length, number);
+	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
 	return status;
 }
 
@@ -658,6 +665,29 @@ START_TEST(datagrams_follow_the_mtu)
 	set_mtu(&pair, 1500, "del");
 	ck_assert_int_eq(port_attr(pair.context).active_mtu, IBV_MTU_1024);
 	ck_assert_int_eq(send_by(&pair, 0, LONG), IBV_WC_LOC_LEN_ERR);
+	pair_close(&pair);
+}
+END_TEST
+
+/* A port without an address has no other MTU: an address that is set anew is gone for a moment. */
+START_TEST(datagrams_of_a_port_without_an_address)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	static struct pair pair;
+	struct ibv_ah *ah;
+
+	pair_open(&pair, IBV_QPT_UD, 0);
+	set_mtu(&pair, 9000, "add");
+	ck_assert_int_eq(ibv_query_gid(pair.context, 1, 0, &attr.grh.dgid), 0);
+	ah = ibv_create_ah(pair.pd, &attr);
+	ck_assert_ptr_nonnull(ah);
+	for (int i = 1; i >= 0; i--) {
+		ip("addr del %s/24 dev urxe0", i ? SECOND : FIRST);
+		expect_events(pair.context, EVENT(IBV_EVENT_GID_CHANGE));
+		expect_gid(pair.context, i, NULL);
+	}
+	ck_assert_int_eq(send_by_ah(&pair, ah, pair.receiver->qp_num, LONG, 0), IBV_WC_SUCCESS);
+	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
 	pair_close(&pair);
 }
 END_TEST
@@ -1035,6 +1065,7 @@ int main(void)
 	tcase_add_test(tests, network_device_goes);
 	tcase_add_test(tests, network_device_of_the_machine_goes);
 	tcase_add_test(tests, datagrams_follow_the_mtu);
+	tcase_add_test(tests, datagrams_of_a_port_without_an_address);
 	tcase_add_test(tests, flow_label_of_a_datagram);
 	tcase_add_test(tests, groups_of_an_address_that_came);
 	tcase_add_loop_test(tests, groups_of_an_address_that_moves, 0,
