@@ -600,7 +600,8 @@ static void follow_interface(struct gid_entry *entry, const struct ifaddrs *inte
 
 	if (!interface)
 		interface = interface_of(interfaces, &entry->gid, NULL);
-	if (interface)
+	/* One that is no interface's may still be bound to (ip_nonlocal_bind), and stays. */
+	if (interface && (!known || has_address(interface, &entry->gid)))
 		entry_set_netdev(entry, interface->ifa_name);
 }
 
