@@ -411,9 +411,11 @@ const char *rdma_address_text(const struct sockaddr *address, char text[RDMA_ADD
 void rdma_forget_source(struct rdma_id *id);
 /*
  * Whether the kernel's routing still knows a way between the addresses of @addr, which come and
- * go. 0 or the errno that it has for it, with its cause. *@mtu: that of the way, or UINT32_MAX.
+ * go. 0 or the errno that it has for it. *@mtu: that of the way, or UINT32_MAX.
  */
 int rdma_check_way(const struct rdma_addr *addr, uint32_t *mtu);
+/* Report that it doesn't, for @error, which is returned. */
+int rdma_refuse_route(const struct rdma_addr *addr, int error);
 
 /* rdma_route.c */
 /*

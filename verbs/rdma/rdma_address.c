@@ -351,12 +351,13 @@ void rdma_forget_source(struct rdma_id *id)
 	id->source_chosen = false;
 }
 
-static int refuse_route(const struct rdma_addr *addr, int error)
+int rdma_refuse_route(const struct rdma_addr *addr, int error)
 {
+	const struct rdma_addr ip = rdma_ip_addresses(addr);
 	char text[RDMA_ADDRESS_TEXT];
 
-	return refuse(error, CAUSE_CM_NO_ROUTE, "to %s: %s",
-		      rdma_address_text(&addr->dst_addr, text), strerror(error));
+	return refuse(error, CAUSE_CM_NO_ROUTE, "to %s: %s", rdma_address_text(&ip.dst_addr, text),
+		      strerror(error));
 }
 
 /* Packets would leave from @source, which is no device's. ENODEV, for an ADDR_ERROR. */
@@ -383,7 +384,7 @@ static int choose_source(struct rdma_id *id, int *found)
 	int error = ask_routing(&addr.dst_addr, &routed, &mtu);
 
 	if (error && !multicast)
-		return refuse_route(&addr, error);
+		return rdma_refuse_route(&addr, error);
 	if (bound)
 		return 0;
 	gid_from_sockaddr(&source, (struct sockaddr *)&routed);
@@ -441,13 +442,11 @@ int rdma_check_way(const struct rdma_addr *addr, uint32_t *mtu)
 {
 	const struct rdma_addr ip = rdma_ip_addresses(addr);
 	struct sockaddr_storage source = ip.src_storage;
-	int error;
 
 	*mtu = UINT32_MAX;
 	if (gid_is_multicast(&ip.addr.ibaddr.dgid))
 		return 0;
-	error = ask_routing(&ip.dst_addr, &source, mtu);
-	return error ? refuse_route(&ip, error) : 0;
+	return ask_routing(&ip.dst_addr, &source, mtu);
 }
 
 /* 0 or EINVAL. */

@@ -143,9 +143,7 @@ int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked)
 	error = asked ? apply_asked_path(id, asked) : 0;
 	if (error)
 		return error;
-	error = no_way;
-	if (!error)
-		error = rdma_route_set(id);
+	error = no_way ? rdma_refuse_route(&id->ibv.route.addr, no_way) : rdma_route_set(id);
 	if (!error)
 		error = rdma_injected(FAULT_ROUTE_ERROR);
 	if (rdma_event(id, error ? RDMA_CM_EVENT_ROUTE_ERROR : RDMA_CM_EVENT_ROUTE_RESOLVED,
