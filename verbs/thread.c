@@ -36,7 +36,7 @@ int thread_start(pthread_t *thread, void *(*main)(void *argument), void *argumen
 {
 	pthread_attr_t attr;
 	pthread_t started;
-	int error = pthread_attr_init(&attr);
+	int error = pthread_getattr_default_np(&attr);
 
 	if (error)
 		return error;
