@@ -206,8 +206,8 @@ static void return_to_leave(ucontext_t *context)
 #if defined(__x86_64__)
 	greg_t *registers = context->uc_mcontext.gregs;
 
-	/* As behind a call, and below what may be in use of the stack: the red zone. */
-	registers[REG_RSP] = ((registers[REG_RSP] - 128) & -16) - 8;
+	/* As behind a call. The red zone needn't be kept: what has faulted doesn't go on. */
+	registers[REG_RSP] = (registers[REG_RSP] & -16) - 8;
 	registers[REG_EFL] &= ~0x400; /* as every function has it: copies go upwards */
 	registers[REG_RIP] = (greg_t)leave;
 #elif defined(__aarch64__)
