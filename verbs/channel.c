@@ -61,7 +61,7 @@ struct ibv_comp_channel *urxe_create_comp_channel(struct ibv_context *context)
 	error = event_fd_open(&channel->events);
 	if (error) {
 		free(channel);
-		return fail(refuse_descriptor(error, "ibv_create_comp_channel()"));
+		return fail(refuse_system_error(error, "ibv_create_comp_channel()"));
 	}
 	if (check_is_on())
 		channel->events.readable.wait = channel_wait;

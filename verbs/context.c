@@ -27,15 +27,25 @@ static void set_operations(struct context *context)
 	verbs->context.abi_compat = __VERBS_ABI_IS_EXTENDED;
 }
 
-int refuse_descriptor(int error, const char *call)
+int refuse_system_error(int error, const char *call)
 {
 	struct rlimit limit = {};
 
-	if (!is_descriptor_error(error))
+	switch (error) {
+	case EMFILE:
+	case ENFILE:
+		getrlimit(RLIMIT_NOFILE, &limit);
+		return refuse(error, CAUSE_DESCRIPTORS_USED_UP,
+			      "%s: %s; this process may have %llu", call, strerror(error),
+			      (unsigned long long)limit.rlim_cur);
+	case ENOMEM:
+		return refuse(error, CAUSE_OUT_OF_MEMORY, "for %s", call);
+	case EPERM:
+	case ENOSYS:
+		return refuse(error, CAUSE_SYSTEM_CALL_FORBIDDEN, "%s: %s", call, strerror(error));
+	default:
 		return error;
-	getrlimit(RLIMIT_NOFILE, &limit);
-	return refuse(error, CAUSE_DESCRIPTORS_USED_UP, "%s: %s; this process may have %llu", call,
-		      strerror(error), (unsigned long long)limit.rlim_cur);
+	}
 }
 
 /* Takes @cmd_fd, unless it fails: then NULL and errno. */
@@ -46,7 +56,7 @@ static struct context *context_create(struct device *device, int cmd_fd)
 	int error = ENOMEM;
 
 	if (!context)
-		return fail(refuse(error, CAUSE_OUT_OF_MEMORY, "for a context"));
+		return fail(error);
 	ibv = &context->verbs.context;
 	error = event_fd_open(&context->async);
 	if (error)
@@ -96,12 +106,12 @@ struct ibv_context *urxe_open_device(struct ibv_device *ibv)
 	int error;
 
 	if (cmd_fd < 0)
-		return fail(refuse_descriptor(errno, "ibv_open_device()"));
+		return fail(refuse_system_error(errno, "ibv_open_device()"));
 	context = open_context(device, cmd_fd);
 	if (!context) {
 		error = errno;
 		sys_close(cmd_fd);
-		errno = refuse_descriptor(error, "ibv_open_device()");
+		errno = refuse_system_error(error, "ibv_open_device()");
 	}
 	return context;
 }
@@ -116,7 +126,7 @@ struct ibv_context *urxe_import_device(int cmd_fd)
 				   "ibv_import_device(): descriptor %d names no device", cmd_fd));
 	context = open_context(device, cmd_fd);
 	if (!context)
-		errno = refuse_descriptor(errno, "ibv_import_device()");
+		errno = refuse_system_error(errno, "ibv_import_device()");
 	return context;
 }
 

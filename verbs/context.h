@@ -91,8 +91,11 @@ static inline bool is_descriptor_error(int error)
 			*(bad) = (wr);                                                             \
 	} while (0)
 
-/* Returns @error; says which limit was reached if it is such a one. */
-int refuse_descriptor(int error, const char *call);
+/*
+ * Returns @error of what @call asked the system for; reports which limit was reached, or that a
+ * sandbox forbids it, if it is such a one.
+ */
+int refuse_system_error(int error, const char *call);
 
 /* inherited.c */
 int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);

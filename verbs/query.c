@@ -133,7 +133,7 @@ int urxe_query_port_ex(struct ibv_context *context, uint8_t port_num, struct ibv
 		return set_errno(EINVAL);
 	error = port_query(port, &all.known);
 	if (error)
-		return set_errno(refuse_descriptor(error, "ibv_query_port()"));
+		return set_errno(refuse_system_error(error, "ibv_query_port()"));
 	all.known.bad_pkey_cntr = violations(counters->bad_pkey);
 	all.known.qkey_viol_cntr = violations(counters->bad_qkey);
 	all.known.max_msg_sz = to_hca(context)->limits.max_message;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -560,6 +561,19 @@ __attribute__((visibility("default"))) int bind(int fd, const struct sockaddr *a
 	return -1;
 }
 
+/* As under a filter of seccomp. */
+static bool eventfds_are_forbidden;
+
+__attribute__((visibility("default"))) int eventfd(unsigned int value, int flags)
+{
+	int (*real)(unsigned int, int) = dlsym(RTLD_NEXT, "eventfd");
+
+	if (!eventfds_are_forbidden)
+		return real(value, flags);
+	errno = ENOSYS;
+	return -1;
+}
+
 static void open_fails(int error)
 {
 	int count;
@@ -567,6 +581,7 @@ static void open_fails(int error)
 
 	ck_assert_int_eq(count, 1);
 	binding_is_forbidden = error == EACCES;
+	eventfds_are_forbidden = error == ENOSYS;
 	if (error == EMFILE)
 		allow_no_descriptors();
 	ck_assert_ptr_null(ibv_open_device(list[0]));
@@ -597,6 +612,20 @@ static void forbidden_address(void)
 static void no_descriptors_to_open(void)
 {
 	open_fails(EMFILE);
+}
+
+static void no_eventfd_to_open(void)
+{
+	open_fails(ENOSYS);
+}
+
+static void no_eventfd_for_a_channel(void)
+{
+	struct ibv_context *context = fixture_open();
+
+	eventfds_are_forbidden = true;
+	ck_assert_ptr_null(ibv_create_comp_channel(context));
+	ck_assert_int_eq(errno, ENOSYS);
 }
 
 #define DESCRIPTORS 100
@@ -772,6 +801,8 @@ static const struct cause_row rows[] = {
 	{CAUSE_ADDRESS_IN_USE, address_in_use, " has UDP port 4791"},
 	{CAUSE_ADDRESS_UNUSABLE, forbidden_address, "Permission denied"},
 	{CAUSE_DESCRIPTORS_USED_UP, no_descriptors_to_open, "this process may have "},
+	{CAUSE_SYSTEM_CALL_FORBIDDEN, no_eventfd_to_open, "ibv_open_device(): Function not"},
+	{CAUSE_SYSTEM_CALL_FORBIDDEN, no_eventfd_for_a_channel, "comp_channel(): Function not"},
 	{CAUSE_DEVICE_FAILED, open_a_failed_device, "1 contexts of it are still open"},
 	{CAUSE_CONTEXT_BUSY, close_with_objects, "1 object of urxe0 is not destroyed (domains"},
 	{CAUSE_CONTEXT_BUSY, close_with_device_memory, "device memory"},

@@ -116,7 +116,7 @@ struct rdma_channel *rdma_channel_new(void)
 		error = readable_open(&channel->readable);
 	if (error) {
 		free(channel);
-		errno = refuse_descriptor(error, "an event channel");
+		errno = refuse_system_error(error, "an event channel");
 		return NULL;
 	}
 	channel->ibv.fd = channel->readable.fd;
