@@ -107,6 +107,18 @@ void begin_reports(struct said *said)
 	said_begin(said);
 }
 
+void expect_traffic_by(struct pair *pair, unsigned int gid)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+
+	ck_assert_int_eq(ibv_modify_qp(pair->sender, &reset, IBV_QP_STATE), 0);
+	ck_assert_int_eq(ibv_modify_qp(pair->receiver, &reset, IBV_QP_STATE), 0);
+	connect_qp_by(pair->sender, pair->receiver, gid);
+	connect_qp_by(pair->receiver, pair->sender, gid);
+	ck_assert_int_eq(post_write(pair, 1), 0);
+	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
+}
+
 enum ibv_wc_status send_by_ah(struct pair *pair, struct ibv_ah *ah, uint32_t qpn, uint32_t length,
 			      uint32_t number)
 {
@@ -146,4 +158,12 @@ void send_to_group(struct pair *pair, uint8_t port_num, uint8_t index, const uni
 	connect_qp_on(pair->sender, pair->receiver, port_num, 0);
 	ck_assert_int_eq(send_datagram(pair, &attr, 0xffffff, 64, number), IBV_WC_SUCCESS);
 	ck_assert_int_eq(ibv_modify_qp(pair->sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
+}
+
+void expect_datagram(struct pair *pair, uint32_t number)
+{
+	struct ibv_wc wc = wait_completion(pair->recv_cq);
+
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(ntohl(wc.imm_data), number);
 }

@@ -41,6 +41,9 @@ void expect_gid(struct ibv_context *context, unsigned int index, const char *add
 /* Errors are explained from now on, and notices are lines. */
 void begin_reports(struct said *said);
 
+/* Connect both queue pairs by the GID with the index @gid, whatever they were before, and write. */
+void expect_traffic_by(struct pair *pair, unsigned int gid);
+
 /* Datagrams of the sender of @pair. The first two return the status of the completion. */
 enum ibv_wc_status send_by_ah(struct pair *pair, struct ibv_ah *ah, uint32_t qpn, uint32_t length,
 			      uint32_t number);
@@ -49,5 +52,7 @@ enum ibv_wc_status send_datagram(struct pair *pair, struct ibv_ah_attr *attr, ui
 /* From the address @index of a port; the sender is in RESET, before and after. */
 void send_to_group(struct pair *pair, uint8_t port_num, uint8_t index, const union ibv_gid *group,
 		   uint32_t number);
+/* The receiver's next one has the immediate data @number. */
+void expect_datagram(struct pair *pair, uint32_t number);
 
 #endif

@@ -10,13 +10,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/manager.h"
 #include "tests/verbs/namespace.h"
+#include "tests/verbs/other_process.h"
 
 #define NODE "127.86.0.1"
 #define PORT 7471
@@ -114,29 +114,25 @@ static const char *rxe_is_named(void)
 	return access("/sys/module/rdma_rxe", F_OK) == 0 ? "addresses: rdma_rxe" : "addresses (";
 }
 
+static int have_the_port_everywhere(int in, int out)
+{
+	char byte;
+
+	take_port("0.0.0.0");
+	return write(out, "", 1) == 1 && read(in, &byte, 1) == 0 ? 0 : 1;
+}
+
 /* Whose processes we may not look into. */
 START_TEST(another_user_has_the_port_everywhere)
 {
-	int to[2], from[2];
-	char byte;
-	pid_t pid;
+	struct other_process process = other_process_start(have_the_port_everywhere);
 
-	ck_assert_int_eq(pipe(to), 0);
-	ck_assert_int_eq(pipe(from), 0);
-	pid = fork();
-	if (pid == 0) {
-		close(to[1]);
-		take_port("0.0.0.0");
-		_exit(write(from[1], "", 1) == 1 && read(to[0], &byte, 1) == 0 ? 0 : 1);
-	}
-	ck_assert_int_eq(read(from[0], &byte, 1), 1);
 	if (seteuid(65534) == 0) { /* not in a user namespace */
 		catch_stderr();
 		expect_open_fails(EADDRINUSE);
 		expect_said(NODE, "a process of user 0", "on all addresses", rxe_is_named());
 	}
-	close(to[1]);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	other_process_end(&process);
 	ck_assert_int_eq(seteuid(0), 0);
 	prctl(PR_SET_DUMPABLE, 1); /* or LeakSanitizer can't look into this process any more */
 }
@@ -193,7 +189,7 @@ END_TEST
 
 /* --- ports of rdma_cm ------------------------------------------------------------------ */
 
-static void hold_port(int in, int out)
+static int hold_port(int in, int out)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
 	struct rdma_cm_id *id;
@@ -201,8 +197,8 @@ static void hold_port(int in, int out)
 
 	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) != 0 ||
 	    rdma_bind_addr(id, socket_address(NODE, PORT)) != 0 || write(out, "", 1) != 1)
-		_exit(1);
-	_exit(read(in, &byte, 1) == 0 ? 0 : 1);
+		return 1;
+	return read(in, &byte, 1) == 0 ? 0 : 1;
 }
 
 static void expect_bind_fails(struct rdma_cm_id *id, const char *address, int error,
@@ -216,30 +212,18 @@ static void expect_bind_fails(struct rdma_cm_id *id, const char *address, int er
 /* One address in a process: the first error alone is a warning. */
 START_TEST(process_listens)
 {
+	struct other_process other = other_process_start(hold_port);
 	struct rdma_event_channel *channel;
-	int to[2], from[2], status;
-	char byte, process[32];
 	struct rdma_cm_id *id;
-	pid_t pid;
+	char process[32];
 
-	ck_assert_int_eq(pipe(to), 0);
-	ck_assert_int_eq(pipe(from), 0);
-	pid = fork();
-	if (pid == 0) {
-		close(to[1]);
-		hold_port(to[0], from[1]);
-	}
-	close(from[1]);
-	ck_assert_int_eq(read(from[0], &byte, 1), 1);
-	snprintf(process, sizeof(process), "process %d (", pid);
+	snprintf(process, sizeof(process), "process %d (", other.pid);
 	channel = open_channel();
 	id = open_id(channel, RDMA_PS_TCP);
 	expect_bind_fails(id, _i ? "0.0.0.0" : NODE, _i ? EADDRNOTAVAIL : EADDRINUSE, process);
 	ck_assert_int_eq(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(channel);
-	close(to[1]);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
+	other_process_end(&other);
 }
 END_TEST
 

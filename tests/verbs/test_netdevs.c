@@ -21,6 +21,7 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/manager.h"
 #include "tests/verbs/namespace.h"
+#include "tests/verbs/other_process.h"
 #include "tests/verbs/rsockets.h"
 
 #define NODE "10.99.0.1"
@@ -361,30 +362,18 @@ static int be_host(int in, int out)
 
 START_TEST(host_that_answers)
 {
-	int to[2], from[2], status;
-	pid_t pid;
+	struct other_process host = other_process_start(be_host);
 	char byte;
 
-	ck_assert_int_eq(pipe(to), 0);
-	ck_assert_int_eq(pipe(from), 0);
-	pid = fork();
-	if (pid == 0) {
-		close(to[1]);
-		_exit(be_host(to[0], from[1]));
-	}
-	close(from[1]);
-	ck_assert_int_eq(read(from[0], &byte, 1), 1);
-	ip("link set urxe1 netns %d", pid);
-	ck_assert_int_eq(write(to[1], "", 1), 1);
-	ck_assert_int_eq(read(from[0], &byte, 1), 1);
+	ip("link set urxe1 netns %d", host.pid);
+	ck_assert_int_eq(write(host.to, "", 1), 1);
+	ck_assert_int_eq(read(host.from, &byte, 1), 1);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), 50000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	ip("link del urxe0"); /* before the end of the other namespace does it, some time */
-	close(to[1]);
-	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	ck_assert_int_eq(status, 0);
+	other_process_end(&host);
 }
 END_TEST
 

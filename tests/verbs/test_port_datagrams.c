@@ -114,7 +114,6 @@ START_TEST(groups_of_an_address_that_came)
 {
 	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [15] = 8}};
 	static struct pair pair;
-	struct ibv_wc wc;
 
 	unsetenv("URXE_NODE");
 	pair_open(&pair, IBV_QPT_UD, 0);
@@ -124,21 +123,24 @@ START_TEST(groups_of_an_address_that_came)
 	expect_events(pair.context, EVENT(IBV_EVENT_GID_CHANGE));
 	post_receive(&pair, 1);
 	send_to_group(&pair, 1, index_of(pair.context, FOURTH), &group, 7);
-	wc = wait_completion(pair.recv_cq);
-	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(ntohl(wc.imm_data), 7);
+	expect_datagram(&pair, 7);
 	ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
 	pair_close(&pair);
 }
 END_TEST
+
+static void make_urxe2(const char *address)
+{
+	make_veth("urxe2", "urxe3");
+	ip("addr add %s dev urxe2%s", address, strchr(address, ':') ? " nodad" : "");
+}
 
 /* The interface of an address is deleted and made again, with another number. */
 static void make_urxe2_again(struct ibv_context *context, const char *address)
 {
 	ip("link del urxe2");
 	expect_events(context, EVENT(IBV_EVENT_GID_CHANGE));
-	make_veth("urxe2", "urxe3");
-	ip("addr add %s dev urxe2%s", address, strchr(address, ':') ? " nodad" : "");
+	make_urxe2(address);
 	expect_events(context, EVENT(IBV_EVENT_GID_CHANGE));
 }
 
@@ -155,13 +157,10 @@ START_TEST(groups_of_an_address_that_moves)
 {
 	static struct pair pair;
 	union ibv_gid group;
-	struct ibv_wc wc;
 	uint8_t index = 1;
 
 	ck_assert_int_eq(inet_pton(AF_INET6, moving[_i].group, &group), 1);
-	make_veth("urxe2", "urxe3");
-	ip("addr add %s dev urxe2%s", moving[_i].address,
-	   strchr(moving[_i].address, ':') ? " nodad" : "");
+	make_urxe2(moving[_i].address);
 	setenv("URXE_NODE", "urxe0,urxe2", 1);
 	pair_open(&pair, IBV_QPT_UD, 0);
 	ck_assert_int_eq(ibv_modify_qp(pair.sender, &(struct ibv_qp_attr){}, IBV_QP_STATE), 0);
@@ -169,9 +168,7 @@ START_TEST(groups_of_an_address_that_moves)
 	for (uint32_t round = 0; round < 3; round++) {
 		post_receive(&pair, round);
 		send_to_group(&pair, 1, index, &group, round);
-		wc = wait_completion(pair.recv_cq);
-		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-		ck_assert_uint_eq(ntohl(wc.imm_data), round);
+		expect_datagram(&pair, round);
 		make_urxe2_again(pair.context, moving[_i].address);
 	}
 	ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
@@ -182,20 +179,13 @@ END_TEST
 /* A link-local address is bound to an interface, which is then another one. */
 START_TEST(link_local_address_that_moves)
 {
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
 	static struct pair pair;
 
-	make_veth("urxe2", "urxe3");
-	ip("addr add fe80::98/64 dev urxe2 nodad");
+	make_urxe2("fe80::98/64");
 	setenv("URXE_NODE", "urxe0,urxe2", 1);
 	pair_open(&pair, IBV_QPT_RC, 0);
-	for (uint32_t round = 0; round < 3; round++) {
-		ck_assert_int_eq(ibv_modify_qp(pair.sender, &reset, IBV_QP_STATE), 0);
-		ck_assert_int_eq(ibv_modify_qp(pair.receiver, &reset, IBV_QP_STATE), 0);
-		connect_qp_by(pair.sender, pair.receiver, 1);
-		connect_qp_by(pair.receiver, pair.sender, 1);
-		ck_assert_int_eq(post_write(&pair, round), 0);
-		ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	for (int round = 0; round < 3; round++) {
+		expect_traffic_by(&pair, 1);
 		make_urxe2_again(pair.context, "fe80::98/64");
 	}
 	pair_close(&pair);

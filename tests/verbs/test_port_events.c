@@ -201,19 +201,6 @@ static void wait_until_usable(void)
 		poll(NULL, 0, 10);
 }
 
-/* By the GID with the index @gid, whatever it was before. */
-static void expect_traffic_by(struct pair *pair, unsigned int gid)
-{
-	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
-
-	ck_assert_int_eq(ibv_modify_qp(pair->sender, &reset, IBV_QP_STATE), 0);
-	ck_assert_int_eq(ibv_modify_qp(pair->receiver, &reset, IBV_QP_STATE), 0);
-	connect_qp_by(pair->sender, pair->receiver, gid);
-	connect_qp_by(pair->receiver, pair->sender, gid);
-	ck_assert_int_eq(post_write(pair, 1), 0);
-	ck_assert_int_eq(wait_completion(pair->send_cq).status, IBV_WC_SUCCESS);
-}
-
 /* Of an interface that is a node an address may not be usable yet; it is used when it is. */
 START_TEST(interface_with_a_tentative_address)
 {

@@ -44,12 +44,12 @@ START_TEST(one_port_goes_down)
 }
 END_TEST
 
-static void load_alternate(struct ibv_qp *qp, uint8_t port_num)
+static void load_alternate(struct ibv_qp *qp, uint8_t port_num, uint8_t timeout)
 {
 	struct ibv_qp_attr attr = {
 		.path_mig_state = IBV_MIG_REARM,
 		.alt_port_num = port_num,
-		.alt_timeout = 14,
+		.alt_timeout = timeout,
 		.alt_ah_attr = {.is_global = 1, .port_num = port_num},
 	};
 
@@ -69,8 +69,8 @@ START_TEST(queue_pairs_leave_a_port)
 
 	pair_open(&pair, IBV_QPT_RC, 0);
 	pair_move(&pair, down);
-	load_alternate(pair.sender, up);
-	load_alternate(pair.receiver, up);
+	load_alternate(pair.sender, up, 14);
+	load_alternate(pair.receiver, up, 14);
 	expect_write(&pair, 1);
 	ck_assert_int_eq(ibv_query_qp(pair.sender, &attr, IBV_QP_PATH_MIG_STATE, &init), 0);
 	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_ARMED);
@@ -148,17 +148,6 @@ START_TEST(one_network_device_goes)
 }
 END_TEST
 
-static void arm_second_port(struct ibv_qp *qp)
-{
-	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_REARM,
-				   .alt_port_num = 2,
-				   .alt_timeout = 8,
-				   .alt_ah_attr = {.is_global = 1, .port_num = 2}};
-
-	ck_assert_int_eq(ibv_query_gid(qp->context, 2, 0, &attr.alt_ah_attr.grh.dgid), 0);
-	ck_assert_int_eq(ibv_modify_qp(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
-}
-
 /*
  * A connection of the first port survives its network device: the alternate path is on the second
  * port. (While it is only down, Linux goes on to deliver what the machine sends to itself.)
@@ -172,8 +161,8 @@ START_TEST(connection_migrates)
 	static struct pair pair;
 
 	pair_open(&pair, IBV_QPT_RC, 0);
-	arm_second_port(pair.sender);
-	arm_second_port(pair.receiver);
+	load_alternate(pair.sender, 2, 8);
+	load_alternate(pair.receiver, 2, 8);
 	/* Both learn from packets that the other one is ready. */
 	for (uint64_t i = 1; i <= 3; i++)
 		expect_write(&pair, i);
@@ -203,7 +192,6 @@ START_TEST(groups_are_of_a_port)
 	union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 9, [15] = 9}};
 	const uint8_t here = _i, there = 3 - _i;
 	static struct pair pair;
-	struct ibv_wc wc;
 
 	pair_open(&pair, IBV_QPT_UD, 0);
 	pair_move(&pair, here);
@@ -212,9 +200,7 @@ START_TEST(groups_are_of_a_port)
 	post_receive(&pair, 1);
 	send_to_group(&pair, there, 0, &group, 1);
 	send_to_group(&pair, here, 0, &group, 2);
-	wc = wait_completion(pair.recv_cq);
-	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
-	ck_assert_uint_eq(ntohl(wc.imm_data), 2);
+	expect_datagram(&pair, 2);
 	ck_assert_int_eq(ibv_detach_mcast(pair.receiver, &group, 0), 0);
 	pair_close(&pair);
 }
