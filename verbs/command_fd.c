@@ -43,7 +43,7 @@ static int make_file(void)
 	return fd;
 }
 
-/* Nothing else is said of what a sandbox forbids. */
+/* Which system call it was: the cause that the caller reports doesn't say. */
 static int file_failed(const struct device *device)
 {
 	int error = errno;

@@ -31,21 +31,17 @@ int refuse_system_error(int error, const char *call)
 {
 	struct rlimit limit = {};
 
-	switch (error) {
-	case EMFILE:
-	case ENFILE:
+	if (is_descriptor_error(error)) {
 		getrlimit(RLIMIT_NOFILE, &limit);
 		return refuse(error, CAUSE_DESCRIPTORS_USED_UP,
 			      "%s: %s; this process may have %llu", call, strerror(error),
 			      (unsigned long long)limit.rlim_cur);
-	case ENOMEM:
-		return refuse(error, CAUSE_OUT_OF_MEMORY, "for %s", call);
-	case EPERM:
-	case ENOSYS:
-		return refuse(error, CAUSE_SYSTEM_CALL_FORBIDDEN, "%s: %s", call, strerror(error));
-	default:
-		return error;
 	}
+	if (error == ENOMEM)
+		return refuse(error, CAUSE_OUT_OF_MEMORY, "for %s", call);
+	if (error == EPERM || error == ENOSYS)
+		return refuse(error, CAUSE_SYSTEM_CALL_FORBIDDEN, "%s: %s", call, strerror(error));
+	return error;
 }
 
 /* Takes @cmd_fd, unless it fails: then NULL and errno. */

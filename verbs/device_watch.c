@@ -125,7 +125,7 @@ static void follow_mtu(struct port *port)
 
 	if (port->mtu == mtu || !gid_table_next(&port->gids, &index, &entry))
 		return;
-	qp_follow_mtu(port->device->hca, port->number);
+	qp_follow_mtu(port->device->hca, port->number, mtu);
 	port->mtu = mtu;
 }
 

@@ -134,8 +134,8 @@ void qp_drain(struct qp *qp, uint64_t now);
 /* ibv_modify_qp: nothing is modified unless everything is valid (IBA 11.2.5.2). 0 or an errno. */
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now);
 
-/* The MTU of a port is another one now, to which the datagrams of its queue pairs keep. */
-void qp_follow_mtu(struct hca *hca, unsigned int port_num);
+/* The MTU of a port is @mtu now, to which the datagrams of its queue pairs keep. */
+void qp_follow_mtu(struct hca *hca, unsigned int port_num, enum ibv_mtu mtu);
 void qp_query(struct qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_init_attr *init_attr);
 
 /*

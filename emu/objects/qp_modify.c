@@ -405,14 +405,14 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	return 0;
 }
 
-void qp_follow_mtu(struct hca *hca, unsigned int port_num)
+void qp_follow_mtu(struct hca *hca, unsigned int port_num, enum ibv_mtu mtu)
 {
 	struct qp *qp;
 
 	for (uint32_t number = 0; (qp = table_get_next(&hca->qps, &number)); number++) {
 		pthread_mutex_lock(&qp->lock);
 		if (!qp->type->connected && qp->attr.port_num == port_num) {
-			qp->mtu = mtu_bytes(hca_active_mtu(hca, port_num));
+			qp->mtu = mtu_bytes(mtu);
 			qp_show_attributes(qp);
 		}
 		pthread_mutex_unlock(&qp->lock);

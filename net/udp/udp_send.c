@@ -147,8 +147,7 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 	return sys_sendmmsg(fd, messages, count, flags);
 }
 
-/* What an earlier datagram met with is its peer's; that no socket took it is known from the kernel.
- */
+/* Remembered of the peer, but for ECONNREFUSED: sock_diag shows where there is no socket. */
 static bool was_about_another(struct batch *batch, int error)
 {
 	if (!batch->connection || !udp_is_icmp_error(error))

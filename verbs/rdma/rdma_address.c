@@ -218,7 +218,7 @@ static uint32_t connected_mtu(int fd, int family)
 /*
  * Ask the kernel's routing: what would a datagram to @destination have as its
  * source, and how long may it be? *@source (any address: to be chosen) becomes the one, *@mtu the
- * other. Returns 0 or an errno.
+ * other, unless that is NULL. Returns 0 or an errno.
  */
 static int ask_routing(const struct sockaddr *destination, struct sockaddr_storage *source,
 		       uint32_t *mtu)
@@ -239,7 +239,7 @@ static int ask_routing(const struct sockaddr *destination, struct sockaddr_stora
 	    connect(fd, (struct sockaddr *)&to, length) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&from, &length) < 0)
 		error = errno;
-	else
+	else if (mtu)
 		*mtu = connected_mtu(fd, destination->sa_family);
 	close(fd);
 	if (!error)
@@ -379,9 +379,8 @@ static int choose_source(struct rdma_id *id, int *found)
 	struct sockaddr_storage routed = addr.src_storage;
 	bool bound = !rdma_sockaddr_is_any(&addr.src_addr);
 	bool multicast = gid_is_multicast(&addr.addr.ibaddr.dgid);
+	int error = ask_routing(&addr.dst_addr, &routed, NULL);
 	union ibv_gid source;
-	uint32_t mtu;
-	int error = ask_routing(&addr.dst_addr, &routed, &mtu);
 
 	if (error && !multicast)
 		return rdma_refuse_route(&addr, error);

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 
+#include "net/minmax.h"
 #include "verbs/rsocket/rsocket.h"
 
 #define CONTROL_MOST 4 /* entries of the send queue, for messages without data */
@@ -14,27 +15,26 @@ bool rsocket_post_has_entry(const struct rsocket *rs)
 	return rs->out.data_under_way + CONTROL_MOST + 1 < rs->options.sq_size; /* one may be two */
 }
 
+/* What is free of the send buffer in one piece. */
+static uint32_t contiguous(const struct rsocket_out *out)
+{
+	return min_u32(out->size - out->offset, out->free);
+}
+
 uint32_t rsocket_post_room(const struct rsocket *rs)
 {
 	const struct rsocket_out *out = &rs->out;
-	uint32_t room = out->target[out->next_target].length;
-	uint32_t straight = out->size - out->offset;
 
 	if (out->sequence == out->limit || !rsocket_post_has_entry(rs))
 		return 0;
-	if (room > straight)
-		room = straight;
-	return room < out->free ? room : out->free;
+	return min_u32(out->target[out->next_target].length, contiguous(out));
 }
 
 uint32_t rsocket_post_direct_room(const struct rsocket *rs)
 {
 	const struct rsocket_out *out = &rs->out;
-	uint32_t straight = out->size - out->offset;
 
-	if (out->data_under_way + CONTROL_MOST >= rs->options.sq_size)
-		return 0;
-	return straight < out->free ? straight : out->free;
+	return out->data_under_way + CONTROL_MOST < rs->options.sq_size ? contiguous(out) : 0;
 }
 
 /* POLLOUT, and what a blocking call waits for: not for each byte that becomes free. */
