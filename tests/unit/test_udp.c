@@ -26,6 +26,12 @@
 #include "udp_traffic.h"
 #include "wildcard_socket.h"
 
+/* Which options of linux/in6.h are left once netinet/in.h was read depends on the versions. */
+#ifndef IPV6_FLOWLABEL_MGR
+#define IPV6_FLOWLABEL_MGR 32
+#define IPV6_FLOWINFO_SEND 33
+#endif
+
 /* --- Tests ------------------------------------------------------------------------- */
 
 /* Runs of one length, with a shorter one behind, alternating, growing, empty. */
