@@ -114,11 +114,11 @@ void faults_check(const char *specification, const char *whose)
 	struct fault_clauses clauses;
 	struct fault_error error;
 	int status = specification ? fault_clauses_read(&clauses, specification, &error) : 0;
+	const char *text = status == EINVAL ? fault_error_text(&error, whose) : NULL;
 
-	if (status == EINVAL)
-		die("%s can't be read at \"%s\": expected is %s; see urxe help faults", whose,
-		    error.place, error.expected);
-	else if (status)
+	if (text)
+		die("%s; see urxe help faults", text);
+	if (status)
 		die("out of memory");
 	if (specification)
 		fault_clauses_destroy(&clauses);

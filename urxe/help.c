@@ -48,8 +48,8 @@ static char *list_topics(int key, const char *text, void *input)
 	return list;
 }
 
-/* Become man(1) with the page of @name, a command or more. Returns if there is none, or no man. */
-static void show_manual(const char *name)
+/* Become man(1) with the page of @name. Returns the page without man, NULL without a page. */
+static const char *show_manual(const char *name)
 {
 	static const char *const places[] = {"../docs/man",	  "../share/man/man1",
 					     "../share/man/man7", URXE_MANDIR "/man1",
@@ -64,7 +64,7 @@ static void show_manual(const char *name)
 	}
 	if (page)
 		execlp("man", "man", page, NULL);
-	free(page);
+	return page;
 }
 
 /* The options of a command, as it says them itself. */
@@ -81,11 +81,11 @@ int command_help(int argc, char **argv)
 	static const struct argp argp = {
 		.parser = parse,
 		.args_doc = "[COMMAND|TOPIC]",
-		.doc = "Show the manual of a command, or about a topic.",
+		.doc = "Show the manual of a command, or a topic.",
 		.help_filter = list_topics,
 	};
 	const struct command *command;
-	const char *subject = NULL;
+	const char *subject = NULL, *page;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &subject))
 		return EXIT_REFUSED;
@@ -99,8 +99,10 @@ int command_help(int argc, char **argv)
 			return EXIT_SUCCESS;
 		}
 	}
-	show_manual(subject);
+	page = show_manual(subject);
 	command = command_find(subject);
+	if (!command && page)
+		die("man isn't installed, which shows %s: apt-get install man-db", page);
 	if (!command)
 		die("no help about %s; see urxe --help", subject);
 	return show_options(command);

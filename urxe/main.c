@@ -22,7 +22,7 @@ static const struct command commands[] = {
 	{"fuzz", command_fuzz, "run a program with one fault after the other"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},
 	{"trace", command_trace, "show captures as tables and sequence diagrams"},
-	{"help", command_help, "show the manual of a command or a topic"},
+	{"help", command_help, "show the manual of a command, or a topic"},
 	{"list-devices", command_list_devices, NULL},
 };
 
@@ -87,6 +87,8 @@ static int call(int argc, char **argv)
 		die("no command %s; see urxe --help", argv[0]);
 	snprintf(name, sizeof(name), "urxe %s", command->name);
 	argv[0] = name;
+	if (argc > 1 && strcmp(argv[1], "-h") == 0)
+		argv[1] = "--help";
 	return command->call(argc, argv);
 }
 

@@ -457,13 +457,13 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static double read_number(const char *text, double least)
+static double read_number(const char *option, const char *text, double least)
 {
 	char *end;
 	double number = strtod(text, &end);
 
 	if (!*text || *end || !(number >= least) || number > 1e6)
-		die("%s is no number from %g to 1000000", text, least);
+		die("%s: %s is no number from %g to 1000000", option, text, least);
 	return number;
 }
 
@@ -476,10 +476,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		request->options.all_namespaces = true;
 		return 0;
 	case 'i':
-		request->interval = read_number(argument, 0.01);
+		request->interval = read_number("--interval", argument, 0.01);
 		return 0;
 	case 'n':
-		request->count = read_number(argument, 1);
+		request->count = read_number("--count", argument, 1);
 		return 0;
 	case JSON:
 		request->json = true;

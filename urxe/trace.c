@@ -117,7 +117,7 @@ int command_trace(int argc, char **argv)
 		.parser = parse,
 		.args_doc = "FILE...",
 		.doc = "Show what is in captures (urxe run --pcap), of one end or both: messages, "
-		       "acknowledges, what was lost and sent again.",
+		       "acknowledgements, what was lost and sent again.",
 	};
 	struct arguments arguments = {
 		.format = trace_table, .summary = true, .view = {.to = UINT64_MAX}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A run of messages of one kind and length, of which no packet was lost or late and as many were
- * sent again, is one row; and so are their acknowledges, or the responses to them. A run of
+ * sent again, is one row; and so are their acknowledgements, or the responses to them. A run of
  * responses is one, too. Whatever else there is ends a run.
  */
 #include "urxe/trace.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Transmissions become rows. Folded, a row is a message with all its packets that are sent for the
- * first time, a run of packets that are sent again, the responses to a READ, a run of acknowledges.
+ * first time, a run of packets that are sent again, the responses to a READ, a run of ACKs.
  * What became of which packets is said in the row's notes.
  */
 #include <stdlib.h>

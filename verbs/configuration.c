@@ -240,19 +240,14 @@ static const char *check_privileges(void)
 static const char *check_faults(const char *specification)
 {
 	struct fault_clauses clauses;
-	struct fault_error place;
-	char *error;
-	int status = fault_clauses_read(&clauses, specification, &place);
+	struct fault_error error;
+	int status = fault_clauses_read(&clauses, specification, &error);
 
 	if (status == 0) {
 		fault_clauses_destroy(&clauses);
 		return NULL;
 	}
-	if (status != EINVAL ||
-	    asprintf(&error, "URXE_FAULTS can't be read at \"%s\": expected is %s", place.place,
-		     place.expected) < 0)
-		return out_of_memory;
-	return error;
+	return (status == EINVAL ? fault_error_text(&error, "URXE_FAULTS") : NULL) ?: out_of_memory;
 }
 
 /* Nor is a capture begun, but what it needs is looked for. */

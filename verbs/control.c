@@ -123,19 +123,18 @@ static bool set_faults(struct control *control, const char *argument)
 {
 	struct injector *injector = registry_injector();
 	struct fault_error error;
+	char *text;
 	int status;
 
 	if (!argument)
 		return show_faults(control);
 	status = injector_set(injector, strcmp(argument, "none") == 0 ? "" : argument, &error);
-	if (status == EINVAL)
-		snprintf(control->answer, CONTROL_ANSWER,
-			 "the faults can't be read at \"%s\": expected is %s", error.place,
-			 error.expected);
-	else if (status)
-		snprintf(control->answer, CONTROL_ANSWER, "%s", strerror(status));
-	if (status)
+	if (status) {
+		text = status == EINVAL ? fault_error_text(&error, "the specification") : NULL;
+		snprintf(control->answer, CONTROL_ANSWER, "%s", text ?: strerror(status));
+		free(text);
 		return false;
+	}
 	if (injector_has(injector, ACTION_FAIL))
 		hooks_enable();
 	wake_devices();

@@ -456,7 +456,7 @@ static void log_traffic(const struct device *device)
 	const struct counters *counters = device->hca->counters;
 
 	log_info("%s: sent %" PRIu64 " packets, %" PRIu64 " of them again, received %" PRIu64
-		 "; %" PRIu64 " timeouts, %" PRIu64 " gaps seen, %" PRIu64 " told",
+		 "; %" PRIu64 " timeouts, %" PRIu64 " gaps seen, %" PRIu64 " sequence NAKs",
 		 device->ibv.name, counters->sent_pkts, counters->retransmitted_pkts,
 		 counters->rcvd_pkts, counters->timeouts, counters->out_of_seq_request,
 		 counters->rcvd_seq_err);

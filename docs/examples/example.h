@@ -11,7 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* A program of yours will do better than ending; but each call can fail, and must be looked at. */
+/*
+ * A program of yours will do better than ending; but each call can fail, and must be looked at.
+ * The call is made in here, so that the errno which is printed is its own.
+ */
 #define CHECK(condition)                                                                           \
 	do {                                                                                       \
 		errno = 0;                                                                         \
@@ -30,8 +33,7 @@ static inline int connect_tcp(const char *host, const char *port)
 	int fd, connection, on = 1;
 
 	CHECK(getaddrinfo(host, port, &hints, &info) == 0);
-	fd = socket(info->ai_family, info->ai_socktype, 0);
-	CHECK(fd >= 0);
+	CHECK((fd = socket(info->ai_family, info->ai_socktype, 0)) >= 0);
 	if (host) {
 		CHECK(connect(fd, info->ai_addr, info->ai_addrlen) == 0);
 		connection = fd;
@@ -39,8 +41,7 @@ static inline int connect_tcp(const char *host, const char *port)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 		CHECK(bind(fd, info->ai_addr, info->ai_addrlen) == 0);
 		CHECK(listen(fd, 1) == 0);
-		connection = accept(fd, NULL, NULL);
-		CHECK(connection >= 0);
+		CHECK((connection = accept(fd, NULL, NULL)) >= 0);
 		close(fd);
 	}
 	freeaddrinfo(info);

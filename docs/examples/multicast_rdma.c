@@ -31,7 +31,7 @@ static struct rdma_addrinfo *look_up(char *name)
 	return info;
 }
 
-/* With PASSIVE, the address that was looked up is the "source" of the result. */
+/* With RAI_PASSIVE, the address that was looked up is the "source" of the result. */
 static struct rdma_cm_id *create(char *group, char *local)
 {
 	struct rdma_addrinfo *to = look_up(group), *from = local ? look_up(local) : NULL;
@@ -68,10 +68,10 @@ static void receive_all(struct rdma_cm_id *id)
 static void send_all(struct rdma_cm_id *id, struct ibv_mr *mr)
 {
 	struct rdma_ud_param *group = &id->event->param.ud; /* of the event of the join */
-	struct ibv_ah *ah = ibv_create_ah(id->pd, &group->ah_attr);
+	struct ibv_ah *ah;
 	struct ibv_wc wc;
 
-	CHECK(ah);
+	CHECK(ah = ibv_create_ah(id->pd, &group->ah_attr));
 	for (int i = 0; i < MESSAGES; i++) {
 		int length = snprintf(buffers[i], SIZE, "multicast %d", i) + 1;
 
@@ -96,10 +96,9 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	id = create(argv[2], argc > 3 ? argv[3] : NULL);
-	mr = rdma_reg_msgs(id, buffers, sizeof(buffers));
-	CHECK(mr);
-	for (int i = 0; i < MESSAGES && !sends;
-	     i++) /* the first argument behind id comes back as wr_id */
+	CHECK(mr = rdma_reg_msgs(id, buffers, sizeof(buffers)));
+	/* The first argument behind id comes back as wr_id. */
+	for (int i = 0; i < MESSAGES && !sends; i++)
 		CHECK(rdma_post_recv(id, buffers[i], buffers[i], sizeof(buffers[i]), mr) == 0);
 
 	group = look_up(argv[2]);

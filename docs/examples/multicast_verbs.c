@@ -57,8 +57,7 @@ static void look_up(const char *name, struct sockaddr_storage *address)
 /* Find the device from which the group is reached: then the id has one. */
 static void resolve(struct member *member, struct sockaddr *local, struct sockaddr *group)
 {
-	member->channel = rdma_create_event_channel();
-	CHECK(member->channel);
+	CHECK(member->channel = rdma_create_event_channel());
 	CHECK(rdma_create_id(member->channel, &member->id, NULL, RDMA_PS_UDP) == 0);
 	CHECK(rdma_resolve_addr(member->id, local, group, 2000) == 0);
 	rdma_ack_cm_event(wait_for_event(member, RDMA_CM_EVENT_ADDR_RESOLVED));
@@ -75,13 +74,10 @@ static void create(struct member *member)
 		.sq_sig_all = 1,
 	};
 
-	member->pd = ibv_alloc_pd(member->id->verbs);
-	CHECK(member->pd);
-	member->cq = ibv_create_cq(member->id->verbs, 2 * MESSAGES, NULL, NULL, 0);
-	CHECK(member->cq);
-	member->mr = ibv_reg_mr(member->pd, member->buffers, sizeof(member->buffers),
-				IBV_ACCESS_LOCAL_WRITE);
-	CHECK(member->mr);
+	CHECK(member->pd = ibv_alloc_pd(member->id->verbs));
+	CHECK(member->cq = ibv_create_cq(member->id->verbs, 2 * MESSAGES, NULL, NULL, 0));
+	CHECK(member->mr = ibv_reg_mr(member->pd, member->buffers, sizeof(member->buffers),
+				      IBV_ACCESS_LOCAL_WRITE));
 	init.send_cq = init.recv_cq = member->cq;
 	CHECK(rdma_create_qp(member->id, member->pd, &init) == 0); /* ready to send at once */
 }
@@ -95,8 +91,7 @@ static void join(struct member *member, struct sockaddr *group)
 	event = wait_for_event(member, RDMA_CM_EVENT_MULTICAST_JOIN);
 	member->remote_qpn = event->param.ud.qp_num; /* 0xffffff: all in the group */
 	member->remote_qkey = event->param.ud.qkey;  /* which they must have, too */
-	member->ah = ibv_create_ah(member->pd, &event->param.ud.ah_attr);
-	CHECK(member->ah);
+	CHECK(member->ah = ibv_create_ah(member->pd, &event->param.ud.ah_attr));
 	inet_ntop(AF_INET6, event->param.ud.ah_attr.grh.dgid.raw, text, sizeof(text));
 	printf("joined %s\n", text);
 	rdma_ack_cm_event(event); /* and @event is no more */

@@ -60,8 +60,7 @@ static void receive_again(struct end *end, char *buffer)
 /* Receives are posted before the peer can send; our second address is known then, too. */
 static void prepare(struct end *end)
 {
-	end->mr = rdma_reg_msgs(end->id, end->buffers, sizeof(end->buffers));
-	CHECK(end->mr);
+	CHECK(end->mr = rdma_reg_msgs(end->id, end->buffers, sizeof(end->buffers)));
 	for (int i = 0; i < RECEIVES; i++)
 		receive_again(end, end->buffers[i]);
 	CHECK(ibv_query_gid(end->id->verbs, 1, end->alternate_index, &end->ours) == 0);
@@ -141,8 +140,7 @@ static void report(struct end *end)
 		       : "");
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages -------------------------------------------------------------------------------- */
 
 /* The next message, in its buffer; to be given to receive_again() when it has been read. */
 static char *receive(struct end *end)

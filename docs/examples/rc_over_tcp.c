@@ -43,15 +43,18 @@ struct end {
 
 static struct ibv_context *open_device(const char *name)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *context = NULL;
+	struct ibv_device **list;
 
-	CHECK(list);
+	CHECK(list = ibv_get_device_list(NULL));
 	for (int i = 0; list[i] && !context; i++) {
 		if (!name || strcmp(ibv_get_device_name(list[i]), name) == 0)
-			context = ibv_open_device(list[i]);
+			CHECK(context = ibv_open_device(list[i]));
 	}
-	CHECK(context);
+	if (!context) {
+		fprintf(stderr, "there is no device%s%s\n", name ? " " : "", name ? name : "");
+		exit(EXIT_FAILURE);
+	}
 	ibv_free_device_list(list); /* not before the device is open */
 	return context;
 }
@@ -63,18 +66,14 @@ static void create(struct end *end)
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 	};
 
-	end->pd = ibv_alloc_pd(end->context);
-	CHECK(end->pd);
-	end->cq = ibv_create_cq(end->context, 8, NULL, NULL, 0);
-	CHECK(end->cq);
+	CHECK(end->pd = ibv_alloc_pd(end->context));
+	CHECK(end->cq = ibv_create_cq(end->context, 8, NULL, NULL, 0));
 	/* Memory is registered before the device touches it, with what it may do there. */
-	end->mr = ibv_reg_mr(end->pd, end->buffer, sizeof(end->buffer),
-			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
-				     IBV_ACCESS_REMOTE_WRITE);
-	CHECK(end->mr);
+	CHECK(end->mr = ibv_reg_mr(end->pd, end->buffer, sizeof(end->buffer),
+				   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ |
+					   IBV_ACCESS_REMOTE_WRITE));
 	init.send_cq = init.recv_cq = end->cq;
-	end->qp = ibv_create_qp(end->pd, &init);
-	CHECK(end->qp);
+	CHECK(end->qp = ibv_create_qp(end->pd, &init));
 }
 
 static void destroy(struct end *end)
@@ -158,15 +157,13 @@ static void post(struct end *end, enum ibv_wr_opcode opcode, char *local,
 		 const struct address *peer)
 {
 	struct ibv_sge sge = {(uintptr_t)local, SIZE, end->mr->lkey};
-	struct ibv_send_wr wr =
-				   {
-					   .opcode = opcode,
-					   .send_flags =
-						   IBV_SEND_SIGNALED, /* tell us when it is done */
-					   .sg_list = &sge,
-					   .num_sge = 1,
-				   },
-			   *bad;
+	struct ibv_send_wr wr = {
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED, /* tell us when it is done */
+		.sg_list = &sge,
+		.num_sge = 1,
+	};
+	struct ibv_send_wr *bad;
 
 	wr.wr.rdma.remote_addr = (uint64_t)ntohl(peer->high) << 32 | ntohl(peer->low);
 	wr.wr.rdma.rkey = ntohl(peer->rkey);

@@ -37,8 +37,7 @@ static struct ibv_qp_init_attr queue_pair(void)
 	};
 }
 
-/* --- the server --------------------------------------------------------------------------------
- */
+/* --- the server ------------------------------------------------------------------------------ */
 
 struct server {
 	struct rdma_cm_id *listener, *clients[CONNECTIONS];
@@ -63,14 +62,11 @@ static void create(struct server *server, struct rdma_cm_id *id)
 {
 	struct ibv_srq_init_attr init = {.attr = {.max_wr = BUFFERS, .max_sge = 1}};
 
-	server->channel = ibv_create_comp_channel(id->verbs);
-	CHECK(server->channel);
-	server->cq = ibv_create_cq(id->verbs, BUFFERS, NULL, server->channel, 0);
-	CHECK(server->cq);
-	server->srq = ibv_create_srq(id->pd, &init); /* id->pd: librdmacm has one for each device */
-	CHECK(server->srq);
-	server->mr = rdma_reg_msgs(id, server->buffers, sizeof(server->buffers));
-	CHECK(server->mr);
+	CHECK(server->channel = ibv_create_comp_channel(id->verbs));
+	CHECK(server->cq = ibv_create_cq(id->verbs, BUFFERS, NULL, server->channel, 0));
+	/* id->pd: librdmacm has one for each device. */
+	CHECK(server->srq = ibv_create_srq(id->pd, &init));
+	CHECK(server->mr = rdma_reg_msgs(id, server->buffers, sizeof(server->buffers)));
 	for (int i = 0; i < BUFFERS; i++)
 		post_receive(server, i);
 }
@@ -86,8 +82,7 @@ static void accept_client(struct server *server, int number)
 	init.srq = server->srq;
 	init.recv_cq = server->cq;
 	/* Only what answers are reported to is the connection's own. */
-	init.send_cq = ibv_create_cq(id->verbs, 4, NULL, NULL, 0);
-	CHECK(init.send_cq);
+	CHECK(init.send_cq = ibv_create_cq(id->verbs, 4, NULL, NULL, 0));
 	CHECK(rdma_create_qp(id, id->pd, &init) == 0);
 	CHECK(rdma_accept(id, NULL) == 0);
 	server->clients[number] = id;
@@ -108,8 +103,7 @@ static struct ibv_wc next_completion(struct server *server)
 			return wc;
 		/* Ask to be woken; then look again, for one may have come just before. */
 		CHECK(ibv_req_notify_cq(server->cq, 0) == 0);
-		count = ibv_poll_cq(server->cq, 1, &wc);
-		CHECK(count >= 0);
+		CHECK((count = ibv_poll_cq(server->cq, 1, &wc)) >= 0);
 		if (count == 1)
 			return wc;
 		CHECK(ibv_get_cq_event(server->channel, &cq, &context) == 0);
@@ -188,8 +182,7 @@ static void run_server(char *address, char *port)
 	close_server(&server);
 }
 
-/* --- the client: nothing in it is special -------------------------------------------------------
- */
+/* --- the client: nothing in it is special ---------------------------------------------------- */
 
 static void run_client(char *address, char *port)
 {
@@ -204,8 +197,7 @@ static void run_client(char *address, char *port)
 
 		init.cap.max_inline_data = SIZE;
 		CHECK(rdma_create_ep(&ids[i], info, NULL, &init) == 0);
-		mrs[i] = rdma_reg_msgs(ids[i], buffers[i], sizeof(buffers[i]));
-		CHECK(mrs[i]);
+		CHECK(mrs[i] = rdma_reg_msgs(ids[i], buffers[i], sizeof(buffers[i])));
 		CHECK(rdma_post_recv(ids[i], NULL, buffers[i][1], SIZE, mrs[i]) == 0);
 		CHECK(rdma_connect(ids[i], NULL) == 0);
 	}

@@ -47,18 +47,15 @@ struct end {
 
 static void open_end(struct end *end)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device **list;
 
-	CHECK(list && list[0]);
-	end->context = ibv_open_device(list[0]);
-	CHECK(end->context);
+	CHECK((list = ibv_get_device_list(NULL)) && list[0]);
+	CHECK(end->context = ibv_open_device(list[0]));
 	ibv_free_device_list(list);
-	end->pd = ibv_alloc_pd(end->context);
-	CHECK(end->pd);
-	end->cq = ibv_create_cq(end->context, QUEUES * MESSAGES, NULL, NULL, 0);
-	CHECK(end->cq);
-	end->mr = ibv_reg_mr(end->pd, end->buffers, sizeof(end->buffers), IBV_ACCESS_LOCAL_WRITE);
-	CHECK(end->mr);
+	CHECK(end->pd = ibv_alloc_pd(end->context));
+	CHECK(end->cq = ibv_create_cq(end->context, QUEUES * MESSAGES, NULL, NULL, 0));
+	CHECK(end->mr = ibv_reg_mr(end->pd, end->buffers, sizeof(end->buffers),
+				   IBV_ACCESS_LOCAL_WRITE));
 }
 
 static void close_end(struct end *end)
@@ -84,8 +81,7 @@ static void wait_for_completion(struct end *end, struct ibv_wc *wc)
 	CHECK(wc->status == IBV_WC_SUCCESS);
 }
 
-/* --- connecting: as RC, but each side has one half of it -----------------------------------------
- */
+/* --- connecting: as RC, but each side has one half of it ------------------------------------- */
 
 static void to_rtr(struct end *end, const struct address *peer)
 {
@@ -134,8 +130,7 @@ static struct address address_of(struct end *end)
 	return address;
 }
 
-/* --- the server
- * ------------------------------------------------------------------------------------ */
+/* --- the server ------------------------------------------------------------------------------ */
 
 /* Other processes of the node that open @file are in the same domain. */
 static void open_domain(struct end *end, int file)
@@ -146,8 +141,7 @@ static void open_domain(struct end *end, int file)
 		.oflags = O_CREAT,
 	};
 
-	end->domain = ibv_open_xrcd(end->context, &init);
-	CHECK(end->domain);
+	CHECK(end->domain = ibv_open_xrcd(end->context, &init));
 }
 
 /* Returns its number, in network byte order. */
@@ -164,8 +158,7 @@ static uint32_t create_queue(struct end *end, int q)
 	};
 	uint32_t number;
 
-	end->srqs[q] = ibv_create_srq_ex(end->context, &init);
-	CHECK(end->srqs[q]);
+	CHECK(end->srqs[q] = ibv_create_srq_ex(end->context, &init));
 	for (int i = 0; i < MESSAGES; i++) {
 		struct ibv_sge sge = {(uintptr_t)end->buffers[q][i], sizes[q], end->mr->lkey};
 		struct ibv_recv_wr wr = {.wr_id = (uintptr_t)end->buffers[q][i],
@@ -183,18 +176,17 @@ static void run_server(const char *port)
 {
 	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV,
 					   .comp_mask = IBV_QP_INIT_ATTR_XRCD};
-	FILE *file = tmpfile();
+	FILE *file;
 	static struct end end;
 	struct address ours, theirs;
 	struct ibv_wc wc;
 	int tcp;
 
-	CHECK(file);
+	CHECK(file = tmpfile());
 	open_end(&end);
 	open_domain(&end, fileno(file));
 	init.xrcd = end.domain;
-	end.qp = ibv_create_qp_ex(end.context, &init);
-	CHECK(end.qp);
+	CHECK(end.qp = ibv_create_qp_ex(end.context, &init));
 	ours = address_of(&end);
 	for (int q = 0; q < QUEUES; q++)
 		ours.srqs[q] = create_queue(&end, q);
@@ -214,8 +206,7 @@ static void run_server(const char *port)
 	close_end(&end);
 }
 
-/* --- the client
- * --------------------------------------------------------------------------------------- */
+/* --- the client ------------------------------------------------------------------------------ */
 
 static void run_client(const char *port, const char *host)
 {
@@ -233,8 +224,7 @@ static void run_client(const char *port, const char *host)
 	open_end(&end);
 	init.pd = end.pd;
 	init.send_cq = end.cq;
-	end.qp = ibv_create_qp_ex(end.context, &init);
-	CHECK(end.qp);
+	CHECK(end.qp = ibv_create_qp_ex(end.context, &init));
 	tcp = connect_tcp(host, port);
 	ours = address_of(&end);
 	exchange(tcp, &ours, &theirs, sizeof(ours));

@@ -431,6 +431,17 @@ int fault_clauses_read(struct fault_clauses *clauses, const char *specification,
 	return EINVAL;
 }
 
+char *fault_error_text(const struct fault_error *error, const char *name)
+{
+	const char *quote = *error->place ? "\"" : "";
+	char *text;
+
+	if (asprintf(&text, "%s can't be read at %s%s%s: expected %s", name, quote,
+		     *error->place ? error->place : "its end", quote, error->expected) < 0)
+		return NULL;
+	return text;
+}
+
 void fault_clauses_destroy(struct fault_clauses *clauses)
 {
 	free(clauses->specification);

@@ -103,6 +103,8 @@ struct fault_error {
 /* Returns 0, ENOMEM, or EINVAL with *@error, which may be NULL. */
 int fault_clauses_read(struct fault_clauses *clauses, const char *specification,
 		       struct fault_error *error);
+/* A line about @name, which can't be read; the caller frees it. NULL without memory. */
+char *fault_error_text(const struct fault_error *error, const char *name);
 void fault_clauses_destroy(struct fault_clauses *clauses);
 
 enum fault_subject fault_clause_subject(const struct fault_clause *clause);

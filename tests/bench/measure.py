@@ -164,7 +164,8 @@ def beside(columns, lines, results, options):
 
 def parser(description, rounds):
     """Of the options that every such script has."""
-    made = argparse.ArgumentParser(description=description)
+    made = argparse.ArgumentParser(description=description,
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
     made.add_argument("-n", "--rounds", type=int, default=rounds)
     made.add_argument("--only", action="append", default=[], metavar="WORD",
                       help="what has WORD in its name, and what that is compared with")

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# A script that is called wrongly says how it is called, and does nothing.
+# A script that is called wrongly says how it is called, and does nothing. With --help it says what it
+# does.
 #
 #   scripts.sh SOURCES
 
@@ -21,7 +22,7 @@ refuses() {
 }
 
 scripts=$1/scripts
-for script in bench bench-paths build deb demo fuzz interop setup test; do
+for script in bench bench-paths build coverage deb demo fuzz interop setup test; do
 	refuses $script --nothing
 done
 refuses demo /nonexistent/urxe
@@ -29,4 +30,10 @@ refuses demo sh sh
 refuses bench-paths --build /nonexistent --set URXE_LOG -- tcp
 refuses bench-paths --build /nonexistent --no-bridge --loss 1% -- tcp
 refuses bench-paths --build /nonexistent --faults --reorder 1% -- ib_write_bw
+for script in bench bench-paths build coverage deb demo fuzz interop setup test; do
+	said=$("$scripts/$script" --help 2>&1 </dev/null) && grep -q "$script" <<<"$said" || {
+		echo "FAILED: scripts/$script --help: $said" >&2
+		failed=1
+	}
+done
 exit $failed

@@ -175,6 +175,7 @@ fi
 # The launcher itself.
 run -- --version && grep -q '^urxe [0-9]' "$work/out" || fail "--version"
 run -- --help && grep -q -- '--faults' "$work/out" || fail "--help"
+run -- run -h && grep -q -- '--faults' "$work/out" || fail "run -h"
 run -- devices --node "$address" && grep -q '^urxe0 .*ACTIVE' "$work/out" || fail "devices"
 grep -q "GID 0   $address  RoCE v2  lo" "$work/out" || fail "devices: no GID"
 for arguments in "" "run" "run --node" "run --bad x" "run no-such-program-here" "fly" "devices x"; do
@@ -185,9 +186,10 @@ done
 declined 192.0.2.77 -- run --node 192.0.2.77 -- "$list"
 declined URXE_FAULTS -- run --faults drop=1 -- "$list"
 declined '"1;dup' -- run --faults "drop=1;dup=1%" -- "$list"
+declined "at its end: expected =RATE" -- devices --faults=drop
 declined "urxe help faults" -- devices --faults=drop
-declined '"EFOO)#3": expected is an errno' -- run --faults "fail(EFOO)#3" -- "$list"
-declined '"min)@2s": expected is a unit' -- run --faults "dup=1%;down(1min)@2s" -- "$list"
+declined '"EFOO)#3": expected an errno' -- run --faults "fail(EFOO)#3" -- "$list"
+declined '"min)@2s": expected a unit' -- run --faults "dup=1%;down(1min)@2s" -- "$list"
 declined "--node needs a value" -- run --node= -- "$list"
 declined 192.0.2.77 -- devices --node 192.0.2.77
 

@@ -158,7 +158,7 @@ START_TEST(what_it_does_not_know_is_refused)
 	refuses("explain", "explain needs");
 	refuses("explain maybe", "explain needs");
 	obeys("faults drop=1%");
-	refuses("faults drip=1%", "can't be read at \"drip=1%\": expected is a fault");
+	refuses("faults drip=1%", "can't be read at \"drip=1%\": expected a fault");
 	shows_faults("drop=1%: 0 of 0 packets of urxe0\n");
 	obeys("faults none");
 	refuses("nothing of that name", "no command nothing");
