@@ -26,8 +26,7 @@ const struct hca_limits hca_limits_core = {
 				IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_MEM_WINDOW |
 				IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_AUTO_PATH_MIG |
 				IBV_DEVICE_XRC |
-				/* Invalidations; fast registration isn't to be had through verbs.
-				 */
+				/* Invalidations; there is no verb for fast registration. */
 				IBV_DEVICE_MEM_MGT_EXTENSIONS,
 			.max_sge = HCA_SGES_MAX,
 			.max_sge_rd = HCA_SGES_MAX,

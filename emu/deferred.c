@@ -45,7 +45,10 @@ static bool is_xrc(const struct link_frame *frame, enum opcode_flags kind)
 	return (bth->opcode & WIRE_TRANSPORT_MASK) == WIRE_XRC && op && op->flags & kind;
 }
 
-/* A response behind a request is no initiator's, and each would wait for the other. */
+/*
+ * By its first frame alone: else a target's request would wait for a stray response behind it,
+ * which waits for the request.
+ */
 static bool is_initiator(const struct deferred_qp *qp)
 {
 	return qp->first && is_xrc(&qp->first->frame, OPCODE_RESPONSE);

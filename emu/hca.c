@@ -36,7 +36,7 @@ enum ibv_mtu hca_mtu(uint32_t netdev_mtu)
 	uint32_t payload = netdev_mtu < NETDEV_MTU_HEADERS ? 0 : netdev_mtu - NETDEV_MTU_HEADERS;
 	enum ibv_mtu mtu = IBV_MTU_4096;
 
-	while (mtu > IBV_MTU_256 && 128u << mtu > payload)
+	while (mtu > IBV_MTU_256 && mtu_bytes(mtu) > payload)
 		mtu--;
 	return mtu;
 }
@@ -240,7 +240,7 @@ static int lease_qpns(struct hca *hca)
 	return table_add_range(&hca->qps, lease.first, lease.count, lease.start);
 }
 
-/* Half of the numbers stay free, for those that were in use not to come back at once. */
+/* More are leased when half are in use: a number that was freed isn't used again at once. */
 int hca_reserve_qpn(struct hca *hca, uint32_t *number)
 {
 	struct table *qps = &hca->qps;

@@ -238,7 +238,7 @@ uint64_t hca_deadline(struct hca *hca);
 void hca_schedule(struct hca *hca, struct qp *qp);
 /* Take @qp off the queue (it is being destroyed). */
 void hca_unschedule(struct hca *hca, struct qp *qp);
-/* Of hca_run(), what there is to do when something is due. */
+/* The slow part of hca_run(). */
 bool hca_run_due(struct hca *hca, uint64_t now);
 
 /*
@@ -275,6 +275,12 @@ uint32_t hca_next_handle(struct hca *hca);
 
 /* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (iboe_get_mtu()). */
 #define NETDEV_MTU_HEADERS 80
+
+/* What a full packet of a path with @mtu carries, bytes. */
+static inline uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
 
 /* The greatest path MTU that a network device with @netdev_mtu carries, and that of a port. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);

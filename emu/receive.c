@@ -36,18 +36,12 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 	return true;
 }
 
-/* IBA 9.6.1.5, and more than the address where that alone says nothing
- * (emu/transport/source_port.h).
- */
+/* IBA 9.6.1.5; and the port, where any user can send from the peer's address. */
 static bool is_from_peer(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
-	struct source_port *source = &qp->source_port;
-
-	if (!gid_equal(&frame->source, &qp->path.destination) ||
-	    !gid_equal(&frame->destination, &qp->path.source))
+	if (!frame_came_on(frame, &qp->path))
 		return migration_accepts(qp, packet, frame);
-	return source->any || frame->source_port == source->port ||
-	       source_port_check(qp, source, frame);
+	return source_port_allows(qp, &qp->source_port, frame);
 }
 
 /*
@@ -109,8 +103,7 @@ static void qp_receive_packet(struct qp *qp, const struct packet *packet,
 		responder_receive(qp, packet, frame, now);
 }
 
-/* Whether the packet that @qp received last is to be received again, when another process is ready.
- */
+/* Whether @qp's latest packet is to be received again, when another process is ready. */
 static bool has_to_wait(struct qp *qp)
 {
 	bool waits = qp->xrc.waits;
@@ -140,8 +133,7 @@ void qp_receive(struct qp *qp, const struct packet *packet, const struct link_fr
 
 /* --- frames of the link ------------------------------------------------------------------ */
 
-/* The QP that the last frame was for: it is referenced and locked until a frame for another comes.
- */
+/* The QP of the last frame stays referenced and locked until a frame for another one comes. */
 struct receiver {
 	struct hca *hca;
 	struct qp *qp; /* or NULL */

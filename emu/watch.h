@@ -35,8 +35,10 @@ struct work_watch {
 	/* qp.lock: a message that needs a receive finds none, and isn't taken. */
 	void (*receive_missing)(struct qp *qp);
 
-	/* qp.lock, or srq.lock: from @wr to the one before @end (NULL: all), and nothing of it has
-	 * been executed or taken yet. */
+	/*
+	 * qp.lock, or srq.lock: from @wr to the one before @end (NULL: all), and nothing of it has
+	 * been executed or taken yet.
+	 */
 	void (*sends_posted)(struct qp *qp, const struct ibv_send_wr *wr,
 			     const struct ibv_send_wr *end);
 	void (*receives_posted)(struct qp *qp, const struct ibv_recv_wr *wr,
@@ -53,8 +55,10 @@ struct work_watch {
 	void (*send_done)(struct qp *qp);
 	void (*receive_done)(struct qp *qp);
 
-	/* None: the application polls, or arms it; and cq.lock: this completion is the
-	 * application's now. */
+	/*
+	 * None: the application polls, or arms it; and cq.lock: this completion is the
+	 * application's now.
+	 */
 	void (*polling)(struct cq *cq);
 	void (*arming)(struct cq *cq);
 	void (*polled)(struct cq *cq, const struct completion *completion);

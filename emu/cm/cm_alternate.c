@@ -156,14 +156,9 @@ void cm_lap_received(struct cm_id *id, const struct cm_message *lap, const struc
 void cm_answer_lap(struct cm *cm, const struct cm_message *lap, const struct link_frame *frame,
 		   enum cm_apr_status status, uint64_t now)
 {
-	const struct cm_message apr = {
-		.attribute = CM_APR,
-		.transaction = lap->transaction,
-		.local_id = lap->remote_id,
-		.remote_id = lap->local_id,
-		.status = status,
-	};
+	struct cm_message apr = cm_answer_to(lap, CM_APR);
 
+	apr.status = status;
 	cm_answer(cm, frame, &apr, now);
 }
 

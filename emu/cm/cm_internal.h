@@ -100,6 +100,17 @@ void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_
 /* Send what was sent last once more. */
 void cm_retransmit(struct cm_id *id, uint64_t now);
 
+/* The beginning of an answer to @message where there is no id: each names the other side's. */
+static inline struct cm_message cm_answer_to(const struct cm_message *message, uint16_t attribute)
+{
+	return (struct cm_message){
+		.attribute = attribute,
+		.transaction = message->transaction,
+		.local_id = message->remote_id,
+		.remote_id = message->local_id,
+	};
+}
+
 /* Answer @frame without an id. */
 void cm_answer(struct cm *cm, const struct link_frame *frame, const struct cm_message *message,
 	       uint64_t now);

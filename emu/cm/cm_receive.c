@@ -27,15 +27,10 @@ static void reject_message(struct cm *cm, const struct link_frame *frame,
 			   const struct cm_message *message, enum cm_reject_reason reason,
 			   const union ibv_gid *suggestion, uint64_t now)
 {
-	struct cm_message rej = {
-		.attribute = CM_REJ,
-		.transaction = message->transaction,
-		.local_id = message->remote_id,
-		.remote_id = message->local_id,
-		.answered = message->attribute == CM_REQ ? CM_ANSWERED_REQ : CM_ANSWERED_REP,
-		.reason = reason,
-	};
+	struct cm_message rej = cm_answer_to(message, CM_REJ);
 
+	rej.answered = message->attribute == CM_REQ ? CM_ANSWERED_REQ : CM_ANSWERED_REP;
+	rej.reason = reason;
 	if (suggestion) {
 		memcpy(rej.info, suggestion, sizeof(*suggestion));
 		rej.info_length = sizeof(*suggestion);
@@ -47,12 +42,7 @@ static void reject_message(struct cm *cm, const struct link_frame *frame,
 static void confirm_unknown(struct cm *cm, const struct cm_message *dreq,
 			    const struct link_frame *frame, uint64_t now)
 {
-	const struct cm_message drep = {
-		.attribute = CM_DREP,
-		.transaction = dreq->transaction,
-		.local_id = dreq->remote_id,
-		.remote_id = dreq->local_id,
-	};
+	const struct cm_message drep = cm_answer_to(dreq, CM_DREP);
 
 	cm_answer(cm, frame, &drep, now);
 }
@@ -136,8 +126,8 @@ static void report_mtu(const struct cm_message *req, const struct link_frame *fr
 	char found[96];
 
 	snprintf(found, sizeof(found), "path MTU %u; the network device with MTU %u carries %u",
-		 req->mtu < IBV_MTU_256 ? 0 : 128u << req->mtu, netdev_mtu,
-		 128u << hca_mtu(netdev_mtu));
+		 req->mtu < IBV_MTU_256 ? 0 : mtu_bytes(req->mtu), netdev_mtu,
+		 mtu_bytes(hca_mtu(netdev_mtu)));
 	cm_report_refused(CAUSE_CM_REQ_MTU, req, &frame->source, found);
 }
 

@@ -36,8 +36,7 @@ void cm_enter_timewait(struct cm_id *id, uint64_t now)
 	cm_set_state(id, CM_STATE_TIMEWAIT);
 	cm_watch_end(id);
 	cm_set_deadline(id, now + cm_duration(id->terms.ack_timeout));
-	/* The peer may connect the QP anew; duplicates of what made this connection are still
-	 * known. */
+	/* The peer may connect the QP anew; duplicates of this connection's REQ are still known. */
 	cm_peer_remove_qp(id);
 }
 

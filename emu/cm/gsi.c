@@ -36,26 +36,19 @@ void gsi_receive(struct hca *hca, const struct packet *packet, const struct link
 void gsi_send(struct hca *hca, const struct path *path, const uint8_t *mad, uint64_t now)
 {
 	uint32_t psn = atomic_fetch_add_explicit(&hca->gsi_psn, 1, memory_order_relaxed);
-	const struct bth bth = {
-		.opcode = WIRE_UD | WIRE_SEND_ONLY,
-		.pkey = htobe16(PKEY_DEFAULT),
-		.dest_qp = htobe32(QPN_GSI),
-		/* The request for an acknowledgement means nothing here; rxe sets it. */
-		.psn = htobe32(BTH_ACK_REQUEST | (psn & PSN_MASK)),
-	};
-	const struct deth deth = {
-		.qkey = htobe32(QKEY_GSI),
-		.source_qp = htobe32(QPN_GSI),
-	};
+	const struct opcode *op = opcode_find(WIRE_UD | WIRE_SEND_ONLY);
 	struct link_packet *packet;
 	struct outbox *outbox = outbox_get(hca, now);
 
 	if (!outbox)
 		return; /* lost, as on the wire */
 	packet = outbox_packet(outbox, path);
-	memcpy(packet->headers, &bth, sizeof(bth));
-	memcpy(packet->headers + sizeof(bth), &deth, sizeof(deth));
-	packet->headers_length = sizeof(bth) + sizeof(deth);
+	/* The request for an acknowledgement means nothing here; rxe sets it. */
+	bth_fill((struct bth *)packet->headers, WIRE_UD | WIRE_SEND_ONLY, 0, QPN_GSI,
+		 BTH_ACK_REQUEST | (psn & PSN_MASK));
+	*(struct deth *)(packet->headers + op->deth) =
+		(struct deth){.qkey = htobe32(QKEY_GSI), .source_qp = htobe32(QPN_GSI)};
+	packet->headers_length = op->headers_length;
 	outbox_payload(outbox, packet, mad, MAD_LENGTH);
 	outbox_flush(outbox);
 	outbox_put(outbox);

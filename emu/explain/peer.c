@@ -5,6 +5,7 @@
 
 #include "emu/explain/text.h"
 #include "emu/objects/qp.h"
+#include "emu/transport/recovery_timers.h"
 #include "net/qp_text.h"
 
 /* The retries were for packets that the peer says it misses, or that answers were passed over. */
@@ -115,7 +116,7 @@ static void add_retries(struct text *text, const struct qp *qp)
 	if (was_answered(qp))
 		return;
 	text_add(text, ", timeout %u: ", qp->attr.timeout);
-	text_add_time(text, UINT64_C(4096) << qp->attr.timeout);
+	text_add_time(text, recovery_least_timeout(qp));
 	text_add(text, " or more each");
 }
 

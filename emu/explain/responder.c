@@ -195,10 +195,9 @@ static void find_receive_length(struct qp *qp, const struct packet *packet, stru
 static void find_receive_memory(struct qp *qp, const struct packet *packet, struct finding *finding)
 {
 	const struct message *message = &qp->responder.message;
-	const struct srq *srq = message_srq(message, qp);
 	const struct key_use use = {
 		.hca = qp->hca,
-		.pd_handle = pd_handle(srq ? srq->pd : qp->pd),
+		.pd_handle = pd_handle(message_receive_pd(message, qp)),
 		.side = KEY_OF_RECEIVE,
 		.access = IBV_ACCESS_LOCAL_WRITE,
 	};

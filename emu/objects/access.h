@@ -9,8 +9,10 @@
 /* Enough for all flags there are. */
 #define ACCESS_TEXT 192
 
-/* "LOCAL_WRITE, REMOTE_READ", "no access flags" for 0; bits without a name as a number. Returns
- * @text. */
+/*
+ * "LOCAL_WRITE, REMOTE_READ", "no access flags" for 0; bits without a name as a number. Returns
+ * @text.
+ */
 const char *access_text(unsigned int access, char text[ACCESS_TEXT]);
 
 #endif

@@ -213,7 +213,7 @@ static void cq_raise(struct cq *cq)
 	event_raise_completion(&cq->hca->events, &cq->event);
 }
 
-/* False without memory for it; or when it has come up already: the event isn't to wait, either. */
+/* False: there is no memory for it, or it has come up already. Then the event doesn't wait. */
 static bool cq_start_timer(struct cq *cq)
 {
 	struct cq_moderation *moderation = &cq->moderation;

@@ -63,7 +63,8 @@ int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm *
 	if (!dm || posix_memalign(&memory, (size_t)1 << log_alignment, length)) {
 		free(dm);
 		atomic_fetch_sub(&hca->dm_size, length);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for %zu bytes of device memory",
+			      length);
 	}
 	memset(memory, 0, length);
 	dm->hca = hca;
@@ -129,16 +130,6 @@ void dm_put(struct dm *dm)
 		return;
 	origin_free(dm->origin);
 	quarantine_free(dm, sizeof(*dm));
-}
-
-int dm_free(struct dm *dm)
-{
-	int error = dm_destroy(dm);
-
-	if (error)
-		return error;
-	dm_put(dm);
-	return 0;
 }
 
 static bool dm_covers(const struct dm *dm, uint64_t offset, size_t length)

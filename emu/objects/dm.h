@@ -3,9 +3,10 @@
  * Device memory: on a NIC its own, here the library's. Applications copy to and from it, and
  * register parts of it as regions, whose addresses count from zero. Called by verbs/.
  *
- * The sum of the lengths and each one's count of regions are atomic; there is no lock but for
- * those that may be imported, so that a forked child may have some, too. What is copied while a
- * peer writes is the application's business, as with all memory.
+ * The sum of the lengths and each one's count of regions are atomic. hca.objects_lock is taken for
+ * those alone that may be imported (dm_list()): a forked child can free the others, though a thread
+ * of its parent had that lock. What is copied while a peer writes is the application's business, as
+ * with all memory.
  */
 #ifndef URXE_EMU_DM_H
 #define URXE_EMU_DM_H
@@ -39,10 +40,9 @@ struct dm {
  * beyond a page's. ENOMEM: others have it.
  */
 int dm_alloc(struct hca *hca, size_t length, uint32_t log_alignment, struct dm **dm);
-/* 0 or EBUSY. */
-int dm_free(struct dm *dm);
-/* The same in two steps, of which the second one frees it when it has no name any more. */
+/* 0; EBUSY; ENOENT: it was destroyed by another name of it. */
 int dm_destroy(struct dm *dm);
+/* A name of it ends, and with the last one its memory. */
 void dm_put(struct dm *dm);
 
 /* Let it be found by its handle: this takes a lock, and so does destroying it then. */
@@ -50,8 +50,7 @@ void dm_list(struct dm *dm);
 /* The one with @handle, or NULL. */
 struct dm *dm_find(struct hca *hca, uint32_t handle);
 
-/* In units of four bytes, as of NICs. 0, EINVAL (not a multiple of four), EFAULT (beyond its end).
- */
+/* In units of four bytes, as of NICs. 0; EINVAL: no multiple of four; EFAULT: beyond its end. */
 int dm_copy_to(struct dm *dm, uint64_t offset, const void *from, size_t length);
 int dm_copy_from(void *to, const struct dm *dm, uint64_t offset, size_t length);
 

@@ -79,11 +79,10 @@ static int mr_check_range(const struct hca *hca, const void *addr, size_t length
 		return refuse(EINVAL, CAUSE_MR_RANGE,
 			      "%zu bytes, the device has %" PRIu64 " (max_mr_size)", length,
 			      hca->limits.device.max_mr_size);
-	/* IBA allows a region of no bytes, but Linux refuses one of no pages
-	 * (ib_umem_get()). */
+	/* IBA allows a region of no bytes, but Linux refuses one of no pages (ib_umem_get()). */
 	if (!length && !((uintptr_t)addr & offset_mask))
 		return refuse(EINVAL, CAUSE_MR_EMPTY, "0 bytes at %p, where a page begins", addr);
-	/* All there is can't be of huge pages (ibv_reg_mr(3)). */
+	/* The whole address space isn't made of huge pages (ibv_reg_mr(3)). */
 	if (!addr && length == SIZE_MAX && access & IBV_ACCESS_HUGETLB)
 		return refuse(EINVAL, CAUSE_MR_HUGETLB,
 			      "address NULL, length SIZE_MAX, access with HUGETLB");
@@ -142,13 +141,6 @@ static void mr_show(struct mr *mr)
 				  memory_order_relaxed);
 }
 
-/* ENOMEM. */
-static int mr_show_create(struct mr *mr, struct hca *hca)
-{
-	mr->observed = observe_claim(hca->observe, OBSERVE_REGION, hca->observed->head.id);
-	return mr->observed ? 0 : ENOMEM;
-}
-
 static void mr_show_destroy(struct mr *mr)
 {
 	struct observe_device *device = mr->hca->observed;
@@ -164,7 +156,7 @@ int mr_refuse_key(struct hca *hca, int error)
 	uint32_t capacity;
 
 	if (!table_is_full(&hca->keys, &capacity))
-		return error; /* no memory for the table */
+		return refuse(error, CAUSE_OUT_OF_MEMORY, "for a table of regions and windows");
 	return refuse(error, CAUSE_KEYS_USED_UP,
 		      "there are %u regions and windows, as many as can be", capacity);
 }
@@ -176,31 +168,42 @@ static int refuse_bound(const struct mr *mr)
 		      mr->key.value, mr->ibv.length, mr->ibv.addr);
 }
 
+/* Without a key. NULL, and it is reported: there is no memory. */
+static struct mr *mr_allocate(struct hca *hca)
+{
+	struct mr *mr = calloc(1, sizeof(*mr));
+
+	if (mr)
+		mr->observed = observe_claim(hca->observe, OBSERVE_REGION, hca->observed->head.id);
+	if (mr && mr->observed)
+		return mr;
+	free(mr);
+	refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a memory region");
+	return NULL;
+}
+
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 {
+	struct hca *hca = pd->hca;
 	uint32_t number;
 	struct mr *mr;
 	int error;
 
-	error = capacity_take(pd->hca, &pd->hca->mr_count, pd->hca->limits.device.max_mr,
-			      "memory regions", "max_mr");
+	error = capacity_take(hca, &hca->mr_count, hca->limits.device.max_mr, "memory regions",
+			      "max_mr");
 	if (error)
 		return error;
-	mr = calloc(1, sizeof(*mr));
+	mr = mr_allocate(hca);
 	if (!mr) {
-		capacity_put(&pd->hca->mr_count);
-		return ENOMEM;
+		error = ENOMEM;
+		goto put_capacity;
 	}
-	error = mr_show_create(mr, pd->hca);
-	if (!error)
-		error = table_reserve(&pd->hca->keys, &number);
+	error = table_reserve(&hca->keys, &number);
 	if (error) {
-		capacity_put(&pd->hca->mr_count);
-		observe_free(pd->hca->observe, OBSERVE_REGION, mr->observed);
-		free(mr);
-		return mr_refuse_key(pd->hca, error);
+		error = mr_refuse_key(hca, error);
+		goto free_mr;
 	}
-	mr->hca = pd->hca;
+	mr->hca = hca;
 	mr->key.kind = init->kind;
 	mr->key.valid = true;
 	mr->key.pd = pd;
@@ -208,16 +211,23 @@ int mr_create(struct pd *pd, const struct mr_init *init, struct mr **result)
 	mr->release = init->release;
 	mr->backing = init->backing;
 	mr->key.origin = origin_capture();
-	mr->ibv.handle = mr->handle = hca_next_handle(pd->hca);
+	mr->ibv.handle = mr->handle = hca_next_handle(hca);
 	mr_set_range(mr, init->address, init->length, init->iova);
 	mr_new_key(mr, number);
 	users_add(&pd->users, USER_MR, 1);
-	atomic_fetch_add_explicit(&pd->hca->observed->regions, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&hca->observed->regions, 1, memory_order_relaxed);
 	mr_show(mr);
-	observe_show(pd->hca->observe, mr->observed);
-	table_publish(&pd->hca->keys, number, &mr->key);
+	observe_show(hca->observe, mr->observed);
+	table_publish(&hca->keys, number, &mr->key);
 	*result = mr;
 	return 0;
+
+free_mr:
+	observe_free(hca->observe, OBSERVE_REGION, mr->observed);
+	free(mr);
+put_capacity:
+	capacity_put(&hca->mr_count);
+	return error;
 }
 
 int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access, struct mr **mr)
@@ -288,16 +298,6 @@ void mr_put(struct mr *mr)
 {
 	if (names_end(&mr->names))
 		quarantine_free(mr, sizeof(*mr));
-}
-
-int mr_deregister(struct mr *mr)
-{
-	int error = mr_destroy(mr);
-
-	if (error)
-		return error;
-	mr_put(mr);
-	return 0;
 }
 
 struct mr *mr_find(struct hca *hca, uint32_t handle)

@@ -9,6 +9,8 @@
  * Keys are found without a lock (emu/objects/table.h). mr_pin() keeps one in force
  * until mr_unpin(); a call that takes it away waits for pins, so memory can be
  * touched between the two. A key changes only while it is withdrawn.
+ *
+ * The verbs layer makes and destroys regions; the machines of QPs access memory.
  */
 #ifndef URXE_EMU_MR_H
 #define URXE_EMU_MR_H
@@ -103,8 +105,8 @@ struct mr_init {
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **mr);
 
 /*
- * There is no key for a new region or window, for @error, which is returned. It is reported if all
- * keys are in use; else it is memory that there isn't.
+ * There is no key for a new region or window, for @error, which is returned; why is reported: all
+ * keys are in use, or there is no memory for the table of them.
  */
 int mr_refuse_key(struct hca *hca, int error);
 
@@ -123,10 +125,9 @@ int mr_alloc_null(struct pd *pd, struct mr **mr);
  */
 int mr_register(struct pd *pd, void *addr, size_t length, uint64_t iova, int access,
 		struct mr **mr);
-/* 0, or EBUSY while windows are bound to it (IBA 10.6.7.2.6). */
-int mr_deregister(struct mr *mr);
-/* The same in two steps, of which the second one frees it when it has no name any more. */
+/* 0; EBUSY: windows are bound to it (IBA 10.6.7.2.6); ENOENT: another name of it destroyed it. */
 int mr_destroy(struct mr *mr);
+/* A name of it ends, and with the last one its memory. */
 void mr_put(struct mr *mr);
 /* The one with @handle, or NULL. */
 struct mr *mr_find(struct hca *hca, uint32_t handle);

@@ -49,7 +49,7 @@ int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **result)
 	mw = calloc(1, sizeof(*mw));
 	if (!mw) {
 		capacity_put(&hca->mw_count);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a memory window");
 	}
 	error = table_reserve(&hca->keys, &number);
 	if (error) {

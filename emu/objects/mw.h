@@ -10,8 +10,8 @@
  *            be invalidated before it is bound again, by IBV_WR_LOCAL_INV here or a
  *            SEND with invalidate from the peer
  *
- * Binding and invalidating happen with a QP lock held; hca.mw_bind_lock,
- * taken under it, makes them one at a time.
+ * The verbs layer makes and destroys windows. The requester binds, and it and the responder
+ * invalidate, with a QP lock held; hca.mw_bind_lock, taken under it, makes that one at a time.
  */
 #ifndef URXE_EMU_MW_H
 #define URXE_EMU_MW_H

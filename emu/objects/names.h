@@ -14,8 +14,8 @@
 
 struct names {
 	/*
-	 * The names that there are, and the object itself until it is destroyed. Two less, for an
-	 * object begins with zeros.
+	 * Beyond the two of a new object, which is all zeros: its first name's, and its own until
+	 * it is destroyed.
 	 */
 	_Atomic int32_t references;
 	_Atomic bool destroyed;

@@ -71,16 +71,6 @@ void pd_put(struct pd *pd)
 	quarantine_free(pd, sizeof(*pd));
 }
 
-int pd_dealloc(struct pd *pd)
-{
-	int error = pd_destroy(pd);
-
-	if (error)
-		return error;
-	pd_put(pd);
-	return 0;
-}
-
 struct pd *pd_find(struct hca *hca, uint32_t handle)
 {
 	struct pd *pd;
@@ -125,8 +115,7 @@ static int refuse_families(struct gid_table *gids, const struct ibv_ah_attr *att
 		      list_gids(gids, text, sizeof(text)));
 }
 
-/* As Linux, which looks for the next hop's address when it is given a path
- * (ib_resolve_eth_dmac()). */
+/* As Linux, which looks for the next hop when it is given a path (ib_resolve_eth_dmac()). */
 static int check_route(const struct hca *hca, const struct ibv_ah_attr *attr,
 		       const struct gid_entry *source)
 {

@@ -37,9 +37,9 @@ struct ah {
 };
 
 int pd_alloc(struct hca *hca, struct pd **pd);
-int pd_dealloc(struct pd *pd); /* 0 or EBUSY */
-/* The same in two steps, of which the second one frees it when it has no name any more. */
+/* 0; EBUSY; ENOENT: it was destroyed by another name of it. */
 int pd_destroy(struct pd *pd);
+/* A name of it ends, and with the last one its memory. */
 void pd_put(struct pd *pd);
 /* 0 for NULL, which no protection domain has. */
 static inline uint32_t pd_handle(const struct pd *pd)

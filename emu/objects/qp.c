@@ -172,16 +172,6 @@ static struct qp *allocate(struct hca *hca, const struct qp_type *type,
 	return qp;
 }
 
-/*
- * Where the sequence of xrc_remote.h begins: elsewhere than that of an earlier QP with the same
- * number, in this process (by its handle) or in another one (by the seed of the HCA, which is in
- * key_byte). Knuth's multiplicative hash keeps the beginnings far from each other.
- */
-static uint32_t first_xrc_sequence(struct hca *hca, uint32_t handle)
-{
-	return (atomic_load(&hca->key_byte) + handle) * UINT32_C(2654435761);
-}
-
 /* All objects are there: from here on packets find it. */
 static void publish(struct qp *qp)
 {
@@ -191,7 +181,7 @@ static void publish(struct qp *qp)
 		hca->link->ops->receive_ttl(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
-	qp->xrc.sequence = first_xrc_sequence(hca, qp->handle);
+	xrc_remote_init(&qp->xrc, hca, qp->handle);
 	use_objects(qp, 1);
 	if (qp->xrc_domain) {
 		users_add(&qp->xrcd->users, USER_QP, 1);
@@ -511,8 +501,7 @@ void qp_run(struct qp *qp, struct outbox *outbox)
 
 	pthread_mutex_lock(&qp->lock);
 	run(qp, outbox);
-	/* The timer is lazy (emu/transport/timer.h): what was postponed meanwhile goes back into
-	 * the heap. */
+	/* The timer is lazy (emu/transport/timer.h): what was postponed goes back into the heap. */
 	due = qp_deadline(qp);
 	if (due != TIME_NEVER)
 		hca_arm(qp->hca, &qp->timer, due);

@@ -17,11 +17,6 @@
 	 IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING |                 \
 	 ACCESS_FLUSH_GLOBAL)
 
-static uint32_t mtu_bytes(enum ibv_mtu mtu)
-{
-	return 128u << mtu;
-}
-
 /* --- validation: nothing is modified unless all of it passes ---------------------- */
 
 /* What was found, with the QP in front. */
@@ -228,8 +223,7 @@ static void copy_attributes(struct qp *qp, const struct ibv_qp_attr *attr, int m
 	COPY(IBV_QP_ALT_PATH, alt_timeout);
 }
 
-/* What ibv_modify_qp() makes before it changes anything: what needs memory or can fail otherwise.
- */
+/* What is made before anything changes, as it needs memory or can fail otherwise. */
 struct preparation {
 	struct qp_path path, alternate; /* all zeros, unless @attr has them */
 };

@@ -6,6 +6,7 @@
 
 #include "emu/objects/cq.h"
 #include "emu/objects/srq.h"
+#include "net/cause/cause.h"
 #include "net/observe/observe.h"
 
 int qp_show_create(struct qp *qp)
@@ -14,7 +15,7 @@ int qp_show_create(struct qp *qp)
 
 	qp->observed = observe_claim(hca->observe, OBSERVE_QP, hca->observed->head.id);
 	if (!qp->observed)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a queue pair");
 	qp->observed->number = qp->number;
 	qp->observed->type = qp->type->ibv;
 	qp->observed->max_send_wr = qp->cap.max_send_wr;

@@ -54,7 +54,7 @@ static int srq_make(struct pd *pd, const struct ibv_srq_attr *attr, struct srq *
 	if (!made->observed) {
 		receive_queue_destroy(&made->queue);
 		free(made);
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a shared receive queue");
 	}
 	made->hca = pd->hca;
 	made->origin = origin_capture();

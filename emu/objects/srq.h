@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shared receive queues. srq.lock protects the queue and the limit (lock order
- * QP -> SRQ -> CQ). A QP takes an entry when a message begins,
- * or for a WRITE when its immediate data comes.
+ * QP -> SRQ -> CQ). The verbs layer makes and fills them; a QP takes an entry when a message
+ * begins, or for a WRITE when its immediate data comes (emu/transport/message).
  */
 #ifndef URXE_EMU_SRQ_H
 #define URXE_EMU_SRQ_H

@@ -6,8 +6,9 @@
  * freed. Removal waits for the references, which are kept only briefly and
  * never while waiting for anything.
  *
- * Used for QPs by QP number, XRC SRQs by theirs, for memory regions and windows by key, and for
- * CQs that have a timer. Adding and removing take the table's lock; getting takes none.
+ * Used for QPs by QP number, XRC SRQs by theirs, for memory regions and windows by key, for CQs
+ * that have a timer, and for the connection manager's ids by the index in their comm id. Adding and
+ * removing take the table's lock; getting takes none.
  */
 #ifndef URXE_EMU_TABLE_H
 #define URXE_EMU_TABLE_H

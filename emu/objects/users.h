@@ -22,8 +22,7 @@ static inline void users_add(struct users *users, enum user kind, int n)
 	atomic_fetch_add(&users->counts[kind], n);
 }
 
-/* 0, or EBUSY, and what they are is reported; @call, for @object of @hca, is what is refused then.
- */
+/* 0, or EBUSY: @call, which is about @object of @hca, is refused, and what uses it is reported. */
 int users_check(struct users *users, struct hca *hca, const void *object, const char *call);
 
 #endif

@@ -5,7 +5,8 @@
  * file is known by that file: opening the file again gives the same domain. Each opening has its
  * own handle, a struct xrcd, and closes it alone.
  *
- * hca.xrc_lock protects the list of domains and their counts. Use counts of handles are atomic.
+ * Called by the verbs layer, and by the queue pairs that keep a domain. hca.xrc_lock protects the
+ * list of domains and their counts. Use counts of handles are atomic.
  */
 #ifndef URXE_EMU_XRCD_H
 #define URXE_EMU_XRCD_H

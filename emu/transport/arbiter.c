@@ -89,8 +89,7 @@ static uint32_t arbiter_fit(const struct arbiter *arbiter, const struct cwnd *cw
 	fair = packets_up_to(share, member->in_flight, cost);
 	if (arbiter_others(arbiter, member) && fit > fair)
 		fit = fair;
-	/* What the queue pair has in flight will be acknowledged: it pays to wait for more space.
-	 */
+	/* What it has in flight will be acknowledged: it pays to wait for more space. */
 	if (fit < count && member->in_flight && fit * cost < burst && fit * cost < CWND_BURST_MOST)
 		return 0;
 	return fit < count ? fit : count;

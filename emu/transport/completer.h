@@ -3,6 +3,9 @@
  * The completer: acknowledgements and responses become completions, or retries
  * (IBA 9.7.5.1, 9.9.2). Also completes what needs no response. Works on the
  * requester's state and the send queue, under qp.lock.
+ *
+ * Called by emu/receive.c for responses, by the requester and recovery for requests that end
+ * without one, and by what flushes the send queue.
  */
 #ifndef URXE_EMU_COMPLETER_H
 #define URXE_EMU_COMPLETER_H

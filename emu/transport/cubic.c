@@ -63,8 +63,7 @@ static void cubic_on_acked(struct cwnd *cwnd, uint64_t bytes, const struct rtt *
 	if (!cubic->epoch_began)
 		cubic_begin_epoch(size, now);
 	cubic_skip_pause(cubic, rtt, now);
-	/* RFC 9438, 4.2: where the window should be a round trip from now, half as much again at
-	 * most. */
+	/* RFC 9438, 4.2: where the window should be in a round trip, half as much again at most. */
 	t = (elapsed(cubic->epoch, now) + rtt->smoothed) / 1e9 - cubic->period;
 	target = cubic->most + CUBIC_C * t * t * t * CWND_SEGMENT;
 	if (target > 1.5 * limit)
@@ -89,7 +88,6 @@ static void cubic_on_lost(struct cwnd *cwnd, bool marked)
 }
 
 const struct cwnd_algorithm cwnd_cubic = {
-	.name = "cubic",
 	.init = cubic_init,
 	.on_acked = cubic_on_acked,
 	.on_lost = cubic_on_lost,

@@ -49,7 +49,6 @@ enum cwnd_loss {
 };
 
 struct cwnd_algorithm {
-	const char *name;
 	void (*init)(struct cwnd *cwnd);
 	/* @bytes arrived while the window was in use: let it grow. */
 	void (*on_acked)(struct cwnd *cwnd, uint64_t bytes, const struct rtt *rtt, uint64_t now);

@@ -48,6 +48,14 @@ const struct pd *message_pd(const struct message *message, const struct qp *qp)
 	return message->srq ? message->srq->pd : qp->pd;
 }
 
+/* An SRQ has a protection domain of its own (IBA 10.2.9.1). */
+const struct pd *message_receive_pd(const struct message *message, const struct qp *qp)
+{
+	const struct srq *srq = message_srq(message, qp);
+
+	return srq ? srq->pd : qp->pd;
+}
+
 bool message_take_receive(struct message *message, struct qp *qp)
 {
 	struct srq *srq = message_srq(message, qp);
@@ -87,9 +95,7 @@ void message_unpin(struct message *message, struct hca *hca)
 static enum responder_fault scatter_message(struct message *message, const struct qp *qp,
 					    uint64_t offset, const void *data, uint32_t length)
 {
-	/* An SRQ has a protection domain of its own (IBA 10.2.9.1). */
-	const struct srq *srq = message_srq(message, qp);
-	const struct pd *pd = srq ? srq->pd : qp->pd;
+	const struct pd *pd = message_receive_pd(message, qp);
 
 	if (offset + length > message->wqe.length)
 		return RESPONDER_FAULT_RECEIVE_LENGTH;

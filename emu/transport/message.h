@@ -90,8 +90,9 @@ bool message_continues(const struct message *message, const struct packet *packe
 /* Where the messages of @qp find receives, or NULL: in its receive queue. */
 struct srq *message_srq(const struct message *message, const struct qp *qp);
 
-/* The protection domain of the memory that the peer of @qp names. */
+/* The protection domain of the memory that the peer of @qp names, and of that of its receives. */
 const struct pd *message_pd(const struct message *message, const struct qp *qp);
+const struct pd *message_receive_pd(const struct message *message, const struct qp *qp);
 
 /* Take a receive of @qp or its SRQ for the message, which has none. False: none is posted. */
 bool message_take_receive(struct message *message, struct qp *qp);
@@ -113,8 +114,8 @@ bool message_place_early(struct message *message, const struct qp *qp, const str
 			 uint32_t ahead);
 
 /*
- * A UD message: header and payload go to the receive. RESPONDER_FAULT_RECEIVE_LENGTH if they are
- * longer.
+ * A UD message: header and payload go to the receive, but for the first @skipped bytes of the
+ * header. RESPONDER_FAULT_RECEIVE_LENGTH if the two are longer.
  */
 enum responder_fault message_place_datagram(struct message *message, const struct qp *qp,
 					    const uint8_t grh[GRH_LENGTH], uint32_t skipped,

@@ -127,12 +127,6 @@ void migration_reset(struct qp *qp)
 
 /* --- the peer -------------------------------------------------------------------------- */
 
-static bool came_on(const struct path *path, const struct link_frame *frame)
-{
-	return gid_equal(&frame->source, &path->destination) &&
-	       gid_equal(&frame->destination, &path->source);
-}
-
 /*
  * IBA 17.2.8.1.3: MigReq on the alternate path is a request to migrate, which takes ARMED. What
  * comes late on a path that was left is accepted, though IBA would have it dropped.
@@ -145,9 +139,9 @@ bool migration_accepts(struct qp *qp, const struct packet *packet, const struct 
 
 	if (!migration->loaded)
 		return false;
-	if (came_on(&migration->alternate.path, frame) &&
+	if (frame_came_on(frame, &migration->alternate.path) &&
 	    (late || (request && migration->state == IBV_MIG_ARMED)))
-		return source_port_check(qp, &migration->source_port, frame);
+		return source_port_allows(qp, &migration->source_port, frame);
 	/* IBA 11.6.3.2: once, for the peer goes on trying. */
 	if (request && !migration->error_raised) {
 		migration->error_raised = true;
@@ -165,7 +159,7 @@ void migration_on_packet(struct qp *qp, const struct packet *packet, const struc
 
 	if (packet->opcode == WIRE_OPCODE_CNP)
 		return; /* says nothing of paths */
-	if (came_on(&qp->path, frame)) {
+	if (frame_came_on(frame, &qp->path)) {
 		bool arms = migration->state == IBV_MIG_REARM && !request;
 
 		if (!arms && !migration->unconfirmed)

@@ -25,6 +25,7 @@
 
 #include "emu/transport/source_port.h"
 #include "net/link.h"
+#include "net/wire/gid.h"
 
 struct destination;
 struct hca;
@@ -61,6 +62,13 @@ void migration_set_state(struct qp *qp, enum ibv_mig_state state, uint64_t now);
 void migration_reset(struct qp *qp);
 
 /* --- called by receive ---------------------------------------------------------- */
+
+/* Whether @frame came from the other end of @path. */
+static inline bool frame_came_on(const struct link_frame *frame, const struct path *path)
+{
+	return gid_equal(&frame->source, &path->destination) &&
+	       gid_equal(&frame->destination, &path->source);
+}
 
 /* Whether a packet is taken that didn't come on the path. Tells what the peer tries in vain. */
 bool migration_accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame);

@@ -5,7 +5,6 @@
  */
 #include "emu/transport/outbox.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "emu/hca.h"
@@ -24,7 +23,7 @@ void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now)
 	outbox->iovs = 0;
 	outbox->sends_much = false;
 	outbox->pinned = NULL;
-	outbox->probed = 0;
+	outbox->probed = OUTBOX_NO_PAGE;
 	outbox->train = (struct outbox_train){0};
 }
 
@@ -96,7 +95,7 @@ void outbox_flush(struct outbox *outbox)
 	if (outbox->packets)
 		outbox_send(outbox);
 	outbox->packets = 0;
-	outbox->probed = 0;
+	outbox->probed = OUTBOX_NO_PAGE;
 	outbox->train = (struct outbox_train){0};
 	outbox_unpin(outbox, 0);
 }
@@ -246,20 +245,6 @@ static inline int outbox_add_memory(struct outbox *outbox, struct link_packet *p
 	return error;
 }
 
-/* The part of @sge from @offset on, or as much of it as the packet still wants. */
-static inline int outbox_add_sge(struct outbox *outbox, struct link_packet *packet,
-				 const struct pd *pd, const struct ibv_sge *sge, uint64_t offset,
-				 uint32_t wanted)
-{
-	uint32_t length = sge->length - offset;
-
-	if (outbox->iovs == OUTBOX_IOVS)
-		return EACCES;
-	if (length > wanted)
-		length = wanted;
-	return outbox_add_memory(outbox, packet, pd, NULL, sge->lkey, sge->addr + offset, length);
-}
-
 int outbox_remote(struct outbox *outbox, struct link_packet *packet, const struct pd *pd,
 		  const struct qp *qp, uint32_t rkey, uint64_t va, uint32_t length)
 {
@@ -276,19 +261,17 @@ int outbox_gather(struct outbox *outbox, struct link_packet *packet, const struc
 		  const struct ibv_sge *sge, uint32_t count, uint64_t offset, uint32_t length)
 {
 	for (uint32_t i = 0; i < count && packet->payload_length < length; i++) {
+		uint64_t va;
+		uint32_t part = sge_part(&sge[i], &offset, length - packet->payload_length, &va);
 		int error;
 
-		if (offset >= sge[i].length) {
-			offset -= sge[i].length;
+		if (!part)
 			continue;
-		}
-		error = outbox_add_sge(outbox, packet, pd, &sge[i], offset,
-				       length - packet->payload_length);
+		error = outbox_add_memory(outbox, packet, pd, NULL, sge[i].lkey, va, part);
 		if (error) {
 			outbox_withdraw(outbox);
 			return error;
 		}
-		offset = 0;
 	}
 	outbox_pad(packet);
 	return 0;

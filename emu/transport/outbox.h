@@ -16,6 +16,8 @@
 #define OUTBOX_PACKETS (4 * LINK_TRAIN_PACKETS)
 #define OUTBOX_IOVS 320 /* iovecs and region pins; more than the SGEs of one packet */
 
+#define OUTBOX_NO_PAGE UINTPTR_MAX /* no page has this number */
+
 struct outbox {
 	struct hca *hca;
 	uint64_t now; /* the time of this round */
@@ -35,7 +37,8 @@ struct outbox {
 	 */
 	struct mr_pin pin[OUTBOX_IOVS];
 	const struct mr_pin *pinned; /* or NULL */
-	uintptr_t probed;	     /* the number of the page that was found to be there last */
+	uintptr_t probed;	     /* the number of the page that was found to be there last,
+					or OUTBOX_NO_PAGE */
 };
 
 void outbox_init(struct outbox *outbox, struct hca *hca, uint64_t now);

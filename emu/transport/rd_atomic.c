@@ -68,8 +68,7 @@ static enum responder_fault get_target(struct qp *qp, uint64_t va, uint32_t rkey
 	if (!*target)
 		return RESPONDER_FAULT_KEY; /* IBA 9.7.4.1.5 */
 	if ((uintptr_t)*target % ATOMIC_LENGTH != 0)
-		return RESPONDER_FAULT_ALIGNMENT; /* an iova that is aligned where the memory isn't
-						   */
+		return RESPONDER_FAULT_ALIGNMENT; /* the iova is aligned, the memory isn't */
 	*resource = response_new_resource(&resp->response);
 	if (!*resource)
 		return RESPONDER_FAULT_RESOURCES;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A ring of receive work requests: the receive queue of a QP (under the QP
- * lock), or what an SRQ is made of (under the SRQ lock).
+ * lock), or what an SRQ is made of (under the SRQ lock). Filled by emu/objects/qp_post and
+ * srq, emptied by emu/transport/message for the message that comes.
  */
 #ifndef URXE_EMU_RECEIVE_QUEUE_H
 #define URXE_EMU_RECEIVE_QUEUE_H

@@ -87,7 +87,9 @@ void recovery_end_run(struct qp *qp, uint64_t unused)
 	/* It was woken since there was space in the window, and asked for none. */
 	if (atomic_load_explicit(&recovery->member.woken, memory_order_relaxed))
 		destination_forget(recovery->destination, &recovery->member);
-	destination_discard(recovery->destination, unused);
+	/* What recovery_take_probe() gave isn't in the window there. */
+	if (!recovery_retransmits_one(recovery->state))
+		destination_discard(recovery->destination, unused);
 }
 
 /* What lies before @end was retransmitted. */

@@ -128,8 +128,7 @@ struct recovery {
 	bool reduced_all;    /* for all that was in flight, not for packets that were missing */
 	uint32_t doubt_end;  /* one beyond what was taken for lost */
 	uint64_t reduced_at; /* when that was */
-	/* A loss of a packet before this PSN is no reason for another reduction (RFC 9002, 7.3.2).
-	 */
+	/* No loss before this PSN is a reason for another reduction (RFC 9002, 7.3.2). */
 	uint32_t reduced_end;
 };
 

@@ -11,8 +11,10 @@
 
 #include "emu/objects/qp.h"
 
-/* States in which one packet at a time is retransmitted, outside of the window: it is in flight
- * already, or was. */
+/*
+ * States in which one packet at a time is retransmitted, outside of the window: it is in flight
+ * already, or was.
+ */
 static inline bool recovery_retransmits_one(enum recovery_state state)
 {
 	return state == RECOVERY_HEAD_PROBE || state == RECOVERY_SECOND_PROBE;

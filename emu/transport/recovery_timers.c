@@ -46,6 +46,7 @@ static uint64_t shorten(const struct qp *qp, uint64_t wait, uint64_t now)
 	return answer && answer < wait ? answer : wait;
 }
 
+/* IBA 9.7.6.1.3: 4.096 us * 2^timeout. */
 static uint64_t nominal_timeout(const struct qp *qp)
 {
 	unsigned int least = qp->hca->behaviour.ack_timeout_least;
@@ -53,19 +54,26 @@ static uint64_t nominal_timeout(const struct qp *qp)
 	return UINT64_C(4096) << (qp->attr.timeout > least ? qp->attr.timeout : least);
 }
 
+uint64_t recovery_least_timeout(const struct qp *qp)
+{
+	uint16_t hundredths = qp->hca->behaviour.ack_timeout_hundredths;
+	uint64_t nominal = nominal_timeout(qp);
+
+	return hundredths ? nominal * hundredths / 100 : nominal;
+}
+
 /*
- * IBA 9.7.6.1.3: 4.096 us * 2^timeout at the least, four times that at the most. The least at
+ * IBA 9.7.6.1.3: the nominal time at the least, four times that at the most. The least at
  * first, since a lost packet is the likely reason, unless a round trip takes longer; more with
  * every try in vain, since a peer that is a process may not get the CPU for a while.
  */
 static uint64_t timeout_period(const struct qp *qp)
 {
 	unsigned int vain = qp->attr.retry_cnt - qp->recovery.retries;
-	const struct hca_behaviour *card = &qp->hca->behaviour;
 	uint64_t nominal = nominal_timeout(qp), period;
 
-	if (card->ack_timeout_hundredths)
-		return nominal * card->ack_timeout_hundredths / 100;
+	if (qp->hca->behaviour.ack_timeout_hundredths)
+		return recovery_least_timeout(qp);
 	period = later(nominal << (vain < 2 ? vain : 2),
 		       destination_slowest_answer(qp->recovery.destination));
 	return earlier(period, 4 * nominal);

@@ -2,7 +2,7 @@
 /*
  * The deadlines of loss recovery: when an answer is late enough for a probe, and when the local ACK
  * timeout expires (IBA 9.7.6.1.3; RFC 9002, 6.2). Called by the other files of
- * recovery, with qp.lock held.
+ * recovery, and by emu/explain/peer, with qp.lock held.
  */
 #ifndef URXE_EMU_RECOVERY_TIMERS_H
 #define URXE_EMU_RECOVERY_TIMERS_H
@@ -17,6 +17,9 @@ struct recovery;
 void recovery_timers_restart(struct qp *qp, uint64_t now);
 /* Also cancels the probe that the requester was to send. */
 void recovery_timers_stop(struct recovery *recovery);
+
+/* The local ACK timeout at the least: by the QP's attribute, and as the card has it. */
+uint64_t recovery_least_timeout(const struct qp *qp);
 
 /* How long what sends a packet twice waits: longer than what doesn't, where losses are unlikely. */
 uint64_t recovery_retransmit_timeout(const struct recovery *recovery);

@@ -48,8 +48,10 @@ const struct request_kind *request_kind_find(enum ibv_wr_opcode opcode);
 /* The opcode of a kind that it found. */
 enum ibv_wr_opcode request_kind_opcode(const struct request_kind *kind);
 
-/* The IBV_QP_EX_WITH_* of all operations that QPs of @type have, but for those of the bits
- * 1 << IBV_WR_* in @lacking. */
+/*
+ * The IBV_QP_EX_WITH_* of all operations that QPs of @type have, but for those of the bits
+ * 1 << IBV_WR_* in @lacking.
+ */
 uint64_t request_kind_send_ops(const struct qp_type *type, uint32_t lacking);
 
 #endif

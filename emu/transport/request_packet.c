@@ -56,7 +56,7 @@ void request_packet_ask_ack(struct qp *qp, struct link_packet *packet)
 	qp->requester.since_request = 0;
 }
 
-/* READ: one request for what is left of the chunk that the cursor is in, @most packets of it. */
+/* READ: one request for what is left of the part that the cursor is in, @most packets of it. */
 static uint32_t build_read_request(struct qp *qp, struct send_wqe *wqe, uint32_t index,
 				   uint32_t most, struct link_packet *packet)
 {

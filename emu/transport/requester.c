@@ -7,6 +7,7 @@
 #include "emu/transport/outbox.h"
 #include "emu/transport/pacing.h"
 #include "emu/transport/placement.h"
+#include "emu/transport/read_cut.h"
 #include "emu/transport/request_packet.h"
 #include "net/tuning.h"
 
@@ -37,32 +38,6 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 	return IBV_WC_SUCCESS;
 }
 
-/*
- * One READ request asks for so many packets at most; a longer READ is several
- * requests with consecutive PSNs, each as a retry of a part would be
- * (IBA 9.7.5.1.3). So it is the requester that decides how much is in flight.
- *
- * The FIRST and LAST of the responses are longer than the others. So the LAST of
- * one request, the FIRST and a MIDDLE of the next are one GSO train for the link, and
- * then come whole GSO trains: as many as let the window have space for several such requests.
- * Where max_rd_atomic allows few requests at once, as many packets as it takes to fill the
- * window with them.
- */
-static uint32_t read_chunk(const struct qp *qp, uint64_t packet_cost)
-{
-	uint32_t train = link_train_packets(sizeof(struct bth) + qp->mtu + ICRC_LENGTH);
-	uint64_t window = destination_limit(qp->recovery.destination) / packet_cost;
-	uint64_t chunk = window / READ_CHUNKS, share = window / qp->attr.max_rd_atomic;
-
-	if (chunk > 3 + READ_CHUNK_TRAINS * train)
-		chunk = 3 + READ_CHUNK_TRAINS * train;
-	if (chunk > 3 + train)
-		chunk -= (chunk - 3) % train;
-	if (chunk < share)
-		chunk = share;
-	return chunk > READ_CHUNK_LEAST ? chunk : READ_CHUNK_LEAST;
-}
-
 /* Give the request its PSNs. Returns whether it may be sent now. */
 static bool start_request(struct qp *qp, struct send_wqe *wqe)
 {
@@ -89,36 +64,10 @@ static bool start_request(struct qp *qp, struct send_wqe *wqe)
 	wqe->psn_count = psn_count;
 	wqe->packet_cost = packet_length + CWND_PACKET_OVERHEAD;
 	if (wqe->kind->data == DATA_READ) {
-		wqe->cuts[1] = (struct read_cut){.size = read_chunk(qp, wqe->packet_cost)};
-		wqe->read_in_parts = false;
+		read_cut_begin(qp, wqe);
 		wqe->memory = NULL;
 	}
 	return true;
-}
-
-/*
- * The window may be another one than when the READ began. What hasn't been asked for yet is cut
- * anew, unless some of what was cut two sizes ago has yet to be answered. What was asked for is
- * asked for again within the same bounds: a responder knows each request by them (IBA 9.7.5.1.3).
- */
-static void cut_anew(const struct qp *qp, struct send_wqe *wqe)
-{
-	const struct requester *req = &qp->requester;
-	struct read_cut *cuts = wqe->cuts;
-	uint32_t index = psn_distance(req->psn, wqe->first_psn);
-	uint32_t size;
-
-	if (!wqe->started || req->psn != req->highest)
-		return;
-	if (index > cuts[1].from &&
-	    psn_distance(req->unacked, psn_add(wqe->first_psn, cuts[1].from)) < 0)
-		return;
-	size = read_chunk(qp, wqe->packet_cost);
-	if (size == cuts[1].size)
-		return;
-	if (index > cuts[1].from)
-		cuts[0] = cuts[1];
-	cuts[1] = (struct read_cut){.from = index, .size = size};
 }
 
 /*
@@ -299,7 +248,7 @@ static bool send_reliable(struct qp *qp, struct send_wqe *wqe, struct sending *s
 		if (wqe->kind->response && req->rd_atomic >= qp->attr.max_rd_atomic)
 			return false;
 		if (wqe->kind->data == DATA_READ)
-			cut_anew(qp, wqe);
+			read_cut_anew(qp, wqe);
 		cost = cost_at_cursor(qp, wqe);
 		if (!recovery_may_send(qp) || !grant_packet(qp, wqe, cost, sending) ||
 		    !send_packet(qp, wqe, cost, sending))

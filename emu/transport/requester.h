@@ -4,7 +4,8 @@
  * 9.7.5.1). Packets are never kept: a retransmission is built again from the
  * work request and the application's memory, by moving the cursor back.
  *
- * Its state belongs to the QP and is protected by qp.lock.
+ * Called by emu/objects/qp and qp_post to send, and by recovery to move the cursor. Its state
+ * belongs to the QP and is protected by qp.lock.
  */
 #ifndef URXE_EMU_REQUESTER_H
 #define URXE_EMU_REQUESTER_H
@@ -43,8 +44,7 @@ void requester_run(struct qp *qp, struct outbox *outbox);
 
 /* Move the cursor back to requester.unacked: everything from there on is retransmitted. */
 void requester_restart(struct qp *qp);
-/* Move it on again to @psn, where it was before: what lies before that is on its way, or arrived.
- */
+/* Move it on again to @psn, where it was: what lies before that is on its way, or arrived. */
 void requester_resume(struct qp *qp, uint32_t psn);
 
 /*

@@ -6,7 +6,8 @@
  * in its receive context (emu/transport/message.h), what is to be sent in
  * emu/transport/response.h, and what came before in emu/transport/duplicate.h.
  *
- * Its state belongs to the QP and is protected by qp.lock.
+ * Called by emu/receive.c for requests, by emu/transport/xrc_remote.c for those to another
+ * process's QP, and by emu/objects/qp.c. Its state belongs to the QP and is protected by qp.lock.
  */
 #ifndef URXE_EMU_RESPONDER_H
 #define URXE_EMU_RESPONDER_H

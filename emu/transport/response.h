@@ -30,8 +30,10 @@ struct response_range {
  */
 #define RESPONSE_RANGES 4
 
-/* What is kept of a READ, an atomic or the like (emu/transport/rd_atomic.h) to answer it, and to
- * answer it again (IBA 9.7.5.1.3). */
+/*
+ * What is kept of a READ, an atomic or the like (emu/transport/rd_atomic.h) to answer it, and to
+ * answer it again (IBA 9.7.5.1.3).
+ */
 struct responder_resource {
 	uint8_t opcode; /* enum wire_operation */
 	uint32_t first_psn, psn_count;

@@ -19,8 +19,10 @@ struct rtt {
 	uint64_t least_at; /* when a sample was about as short */
 	/* It is measured anew until then, for the path may have become longer; 0: it isn't. */
 	uint64_t anew_until, anew;
-	/* The least of the latest RTT_RECENT samples or more: without it scheduling looks like a
-	 * queue. */
+	/*
+	 * The least of the latest RTT_RECENT samples or more: without it scheduling looks like a
+	 * queue.
+	 */
 	uint64_t recent_least[2]; /* of the current ones and of those before */
 	uint32_t recent_count;
 	/*

@@ -8,6 +8,8 @@
  * The four marks are free-running counters. A slot is free again when a
  * completion at or behind it has been polled (IBA 10.8.5.1), which is why polled
  * is atomic: ibv_poll_cq advances it without the QP lock, under that of the send CQ.
+ *
+ * Filled by emu/objects/qp_post; the requester moves next, the completer done.
  */
 #ifndef URXE_EMU_SEND_QUEUE_H
 #define URXE_EMU_SEND_QUEUE_H
@@ -39,7 +41,8 @@ struct flush_wr {
 
 /*
  * A READ is asked for by several requests, each for @size responses from packet @from on. What the
- * window has space for changes while a long one is under way, and so does the size.
+ * window has space for changes while a long one is under way, and so does the size
+ * (emu/transport/read_cut.h).
  */
 struct read_cut {
 	uint32_t from, size;
@@ -82,8 +85,7 @@ struct send_wqe {
 	union {
 		struct {		      /* connected */
 			uint32_t remote_srqn; /* XRC */
-			/* READ: what was asked for otherwise before, so any packet may be a LAST.
-			 */
+			/* READ: was asked for in other parts, too: any response may be a LAST. */
 			bool read_in_parts;
 			/* READ with one SGE: its memory, once a response has come early. */
 			const uint8_t *memory;
@@ -148,8 +150,10 @@ static inline void send_queue_note_polled(struct send_queue *queue, uint32_t slo
 	atomic_store_explicit(&queue->polled, polled + slots, memory_order_release);
 }
 
-/* How many PSNs the request packet takes that packet @index of a started @wqe belongs to, from that
- * one on. */
+/*
+ * How many PSNs the request packet takes that packet @index of a started @wqe belongs to, from that
+ * one on.
+ */
 static inline uint32_t send_wqe_request_rest(const struct send_wqe *wqe, uint32_t index)
 {
 	const struct read_cut *cut = &wqe->cuts[1];

@@ -18,7 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct link_frame;
+#include "net/link.h"
+
 struct qp;
 
 /* All zeros to begin with a new peer. */
@@ -28,8 +29,15 @@ struct source_port {
 	uint16_t port; /* 0: not known yet */
 };
 
-/* A frame from another port than @source knows, one of @qp's: the slow part of emu/receive's check.
- */
+/* A frame from another port than @source, one of @qp's, knows: the slow part of what follows. */
 bool source_port_check(struct qp *qp, struct source_port *source, const struct link_frame *frame);
+
+/* Whether @frame, which came from the address of @qp's peer, is taken for the peer's. */
+static inline bool source_port_allows(struct qp *qp, struct source_port *source,
+				      const struct link_frame *frame)
+{
+	return source->any || frame->source_port == source->port ||
+	       source_port_check(qp, source, frame);
+}
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Deadlines: a heap of QPs by the time at which they want to be run, and of CQs whose
- * events wait (emu/objects/cq.h), for which all that follows holds, too. Lazy: a QP
+ * events wait (emu/objects/cq.h), for which all that follows holds, too. The ids of the
+ * connection manager have a heap of their own (emu/cm/cm_timer.c). Lazy: a QP
  * that postpones its deadline (every acknowledgement does) leaves its entry
  * where it is and is put back when the entry comes up; only an earlier deadline
  * touches the heap. The heap's lock is a leaf: it may be taken with a QP lock
@@ -19,7 +20,7 @@
 struct timer {
 	_Atomic uint64_t time; /* its key in the heap; 0: it isn't there */
 	size_t position;       /* 1 + index in the heap; 0: not in it */
-	uint32_t number;       /* the QP's; the CQ's with TIMER_OF_CQ */
+	uint32_t number;       /* the QP's; the CQ's with TIMER_OF_CQ; or the id's index */
 };
 
 #define TIMER_OF_CQ 0x80000000u /* QP numbers have 24 bits */

@@ -17,8 +17,7 @@
  */
 enum responder_fault xrc_select(struct qp *qp, const struct packet *packet);
 
-/* The SRQ of the receive that the message has taken, if it is still there, becomes the message's.
- */
+/* The SRQ of the receive that the message has taken becomes its own again, if it is still there. */
 void xrc_select_taken(struct qp *qp);
 
 /* Drop the reference. */

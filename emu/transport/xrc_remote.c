@@ -36,11 +36,21 @@ struct xrc_delegate {
 	UT_hash_handle hh; /* in hca->xrc_delegates, by qp.number: the one used last is the last */
 	struct qp qp;	   /* its number is the target's */
 	struct descriptor_identity file; /* of the domain of what it placed last */
+	bool placed;			 /* anything yet */
 	uint32_t sequence;		 /* of what it placed last, and how that went */
 	enum responder_fault fault;
 };
 
 /* --- the target -------------------------------------------------------------------- */
+
+/*
+ * Handles tell the QPs of a process apart, and the HCA's seed, which is in key_byte, processes.
+ * Knuth's multiplicative hash keeps the beginnings far from each other.
+ */
+void xrc_remote_init(struct xrc_remote *remote, const struct hca *hca, uint32_t handle)
+{
+	remote->sequence = (atomic_load(&hca->key_byte) + handle) * UINT32_C(2654435761);
+}
 
 void xrc_remote_reset(struct xrc_remote *remote)
 {
@@ -190,7 +200,7 @@ static bool is_of_domain(const struct srq *srq, const struct descriptor_identity
 	       descriptor_same(&srq->xrcd->domain->file, file);
 }
 
-/* The SRQ that it took its receive from and its domain may be gone: a delegate uses neither. */
+/* A delegate keeps neither the SRQ that its receive is from nor the domain: both may be gone. */
 static void end_message(struct hca *hca, struct xrc_delegate *delegate)
 {
 	struct qp *qp = &delegate->qp;
@@ -298,10 +308,11 @@ static enum responder_fault place_in(struct hca *hca, const struct xrc_message *
 	delegate = get_delegate(hca, message->qpn);
 	if (!delegate)
 		return RESPONDER_FAULT_WAIT; /* to be asked again, when there may be memory */
-	if (delegate->sequence != message->sequence) {
+	if (!delegate->placed || delegate->sequence != message->sequence) {
 		delegate->file = message->file;
 		delegate->fault = place(delegate, message, srq, packet, now);
 		delegate->sequence = message->sequence;
+		delegate->placed = true;
 	}
 	*injected = delegate->qp.responder.message.injected;
 	return delegate->fault;

@@ -28,6 +28,11 @@ struct xrc_remote {
 	uint64_t asked_at;
 };
 
+/*
+ * @remote is that of a new QP with @handle. Its sequence begins elsewhere than that of an earlier
+ * QP with the same number, in this process or in another one.
+ */
+void xrc_remote_init(struct xrc_remote *remote, const struct hca *hca, uint32_t handle);
 void xrc_remote_reset(struct xrc_remote *remote);
 
 /* Whether an SRQ that isn't ours may be another process's, for @qp. */

@@ -19,6 +19,7 @@
 #include "emu/objects/qp.h"
 #include "host.h"
 #include "tests/cm_queue.h"
+#include "tests/destroy.h"
 
 #define IDS 8
 #define SERVICE 0x01060001

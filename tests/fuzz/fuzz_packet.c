@@ -28,6 +28,7 @@
 #include "net/cause/cause.h"
 #include "net/newer_verbs.h"
 #include "net/tuning.h"
+#include "tests/destroy.h"
 
 /* Of the first byte: another one follows it, of these. */
 #define MORE 64

@@ -23,6 +23,20 @@ static void peer_silent(void)
 	pair_post(&p, IBV_WR_SEND, 8, 7);
 }
 
+/* The times are the card's. */
+static void peer_silent_to_card(void)
+{
+	const struct connection c = few_retries();
+
+	causes_pair(IBV_QPT_RC, &c);
+	p.a->hca->behaviour = (struct hca_behaviour){
+		.ack_timeout_hundredths = 166,
+		.ack_timeout_least = 16,
+	};
+	pair_cut(&p, true);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+}
+
 static void answer(uint8_t operation, uint8_t syndrome)
 {
 	const struct peer_packet packet = {RC(operation), .psn = FIRST_PSN, .no_ack_request = true,
@@ -153,6 +167,7 @@ static void peer_not_reading(void)
 /* clang-format off */
 static const struct cause_row rows[] = {
 	AT_A(PEER_SILENT, peer_silent, "; retry_cnt is 1, timeout 10: 4.1 ms or more each"),
+	AT_A(PEER_SILENT, peer_silent_to_card, "; retry_cnt is 1, timeout 10: 445.6 ms or more each"),
 	AT_A(PEER_NOT_THERE, peer_not_there, "nothing has UDP port 4791 of that address; nothing acknowledged for "),
 	AT_A(PEER_ENDED, peer_ended, "no process has QP numbers like 0x"),
 	AT_A(PEER_OTHER_USER, peer_other_user, "user 1234 has UDP port 4791"),

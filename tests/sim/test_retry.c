@@ -429,6 +429,48 @@ START_TEST(unanswered_probes_end)
 }
 END_TEST
 
+static struct qp *another_qp(struct pair *p, const struct connection *c, struct qp **qb)
+{
+	struct qp_options options = {.type = IBV_QPT_RC,
+				     .cap = {.max_send_wr = 4, .max_send_sge = 1}};
+	struct qp *qa = world_qp(p->a, &options);
+
+	*qb = world_qp(p->b, &options);
+	world_connect(p->a, qa, p->b, *qb, c);
+	return qa;
+}
+
+/* What other queue pairs have in flight stays in the window, which the probe wasn't in. */
+START_TEST(a_probe_whose_memory_is_gone)
+{
+	struct connection c = world_connection;
+	const struct recovery *recovery;
+	struct qp *qa, *qb;
+	struct pair_wr request;
+	struct pair p;
+	struct mr *mr;
+
+	c.timeout = 5;
+	pair_create(&p, IBV_QPT_RC, NULL, 1, &c);
+	c.timeout = 0;
+	qa = another_qp(&p, &c, &qb);
+	recovery = &qa->recovery;
+	ck_assert_ptr_eq(recovery->destination, p.qa->recovery.destination);
+	mr = world_mr(p.a, p.ma, 8, 0);
+	pair_cut(&p, true);
+	ck_assert_int_eq(world_post_send(qa, pair_wr(&p, &request, IBV_WR_RDMA_WRITE, 8, 0)), 0);
+	pair_wr(&p, &request, IBV_WR_RDMA_WRITE, 8, 1)->sg_list->lkey = mr->ibv.lkey;
+	ck_assert_int_eq(world_post_send(p.qa, &request.wr), 0);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	world_expect(p.a, 1, IBV_WC_LOC_PROT_ERR);
+	ck_assert_uint_gt(recovery->member.in_flight, 0);
+	ck_assert_uint_eq(recovery->destination->cwnd.in_flight, recovery->member.in_flight);
+	ck_assert_int_eq(qp_destroy(qa), 0);
+	ck_assert_int_eq(qp_destroy(qb), 0);
+	pair_destroy(&p);
+}
+END_TEST
+
 /* An RNR delay is an answer; and a short timeout needs no help. */
 START_TEST(no_probe_where_none_is_needed)
 {
@@ -706,6 +748,7 @@ int main(void)
 	tcase_add_test(tests, a_lost_nak_is_probed_for);
 	tcase_add_test(tests, lost_responses_are_probed_for);
 	tcase_add_test(tests, unanswered_probes_end);
+	tcase_add_test(tests, a_probe_whose_memory_is_gone);
 	tcase_add_loop_test(tests, no_probe_where_none_is_needed, 0, 2);
 	tcase_add_loop_test(tests, peer_comes_late, 0, 4);
 	tcase_add_test(tests, a_peer_that_reads_slowly_is_waited_for);

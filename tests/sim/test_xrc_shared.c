@@ -445,6 +445,23 @@ START_TEST(queue_of_another_domain)
 }
 END_TEST
 
+/* A delegate that has placed nothing yet takes no number for that of what it placed last. */
+START_TEST(any_number_is_first)
+{
+	struct shared shared;
+	struct ibv_wc wc;
+
+	shared_create(&shared, NULL, 1);
+	shared.target->xrc.sequence = UINT32_MAX;
+	post_receive(&shared, 1, 0);
+	post_length(&shared, IBV_WR_SEND, 1, 0, 8);
+	ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status, IBV_WC_SUCCESS);
+	ck_assert_int_eq(world_poll(&shared.world.nodes[2], &wc), 1);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* Late, the answer to one packet isn't that to the next one. */
 START_TEST(answered_late)
 {
@@ -700,6 +717,7 @@ int main(void)
 	tcase_add_test(tests, another_queue_after_an_overrun);
 	tcase_add_test(tests, begun_anew);
 	tcase_add_test(tests, queue_of_another_domain);
+	tcase_add_test(tests, any_number_is_first);
 	tcase_add_test(tests, answered_late);
 	tcase_add_loop_test(tests, answered_with_nonsense, 0, 3);
 	tcase_add_loop_test(tests, injected, 0, 8);

@@ -17,6 +17,7 @@
 #include "emu/objects/xrcd.h"
 #include "net/sim/sim.h"
 #include "tests/cm_queue.h"
+#include "tests/destroy.h"
 #include "tests/must.h"
 
 #define MS UINT64_C(1000000)

@@ -20,6 +20,7 @@
 #include "emu/objects/srq.h"
 #include "net/shm/shm.h"
 #include "tests/cm_queue.h"
+#include "tests/destroy.h"
 #include "tests/must.h"
 #include "verbs/progress.h"
 

@@ -14,6 +14,7 @@
 #include "emu/objects/pd.h"
 #include "faults.h"
 #include "net/spin.h"
+#include "tests/destroy.h"
 #include "tests/run_suite.h"
 #include "verbs/host.h"
 

@@ -365,6 +365,23 @@ START_TEST(memory_may_go)
 }
 END_TEST
 
+/* Where no memory ever is, in a region of all that there is. */
+START_TEST(nothing_is_at_null)
+{
+	struct ibv_sge sge = {16, 64};
+	struct mr *all;
+
+	begin();
+	ck_assert_int_eq(mr_register(pd, NULL, SIZE_MAX, 0, IBV_ACCESS_ON_DEMAND, &all), 0);
+	sge.lkey = all->ibv.lkey;
+	ck_assert_int_eq(gather(&sge, 1, 0, 64), EACCES);
+	outbox_flush(&outbox);
+	ck_assert_uint_eq(sent.packets, 0);
+	ck_assert_int_eq(mr_deregister(all), 0);
+	end();
+}
+END_TEST
+
 /* By packets when they have one piece each, by pieces when they have 32. */
 START_TEST(full_outboxes_flush_themselves)
 {
@@ -499,6 +516,7 @@ int main(void)
 				      remote_memory,
 				      pinned_for_a_local_read,
 				      memory_may_go,
+				      nothing_is_at_null,
 				      full_outboxes_flush_themselves,
 				      trains_are_not_cut_in_two,
 				      neighbours_in_a_region_pin_it_once,

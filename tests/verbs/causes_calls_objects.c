@@ -11,7 +11,8 @@
 
 /* --- memory ---------------------------------------------------------------------------------- */
 
-static void no_memory(void)
+/* Whether @make, which makes something large, finds no memory when there is none left to map. */
+static void ck_no_memory(void *(*make)(void))
 {
 	struct rlimit limit = {}, before;
 
@@ -19,9 +20,31 @@ static void no_memory(void)
 	ck_assert_int_eq(getrlimit(RLIMIT_AS, &before), 0);
 	limit.rlim_max = before.rlim_max;
 	ck_assert_int_eq(setrlimit(RLIMIT_AS, &limit), 0);
-	ck_assert_ptr_null(ibv_create_cq(context, 65536, NULL, NULL, 0));
+	ck_assert_ptr_null(make());
 	ck_assert_int_eq(errno, ENOMEM);
 	ck_assert_int_eq(setrlimit(RLIMIT_AS, &before), 0);
+}
+
+static void *make_cq(void)
+{
+	return ibv_create_cq(context, 65536, NULL, NULL, 0);
+}
+
+static void *make_dm(void)
+{
+	struct ibv_alloc_dm_attr attr = {.length = 1 << 20};
+
+	return ibv_alloc_dm(context, &attr);
+}
+
+static void no_memory(void)
+{
+	ck_no_memory(make_cq);
+}
+
+static void no_device_memory(void)
+{
+	ck_no_memory(make_dm);
 }
 
 /* --- paths ----------------------------------------------------------------------------------- */
@@ -277,6 +300,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_IMPORT_UNKNOWN, import_of_stdin, "descriptor 0 is of no context"},
 	{CAUSE_IMPORT_UNKNOWN, import_of_no_pd, "handle 4711"},
 	{CAUSE_OUT_OF_MEMORY, no_memory, "for a completion queue of 65536 entries"},
+	{CAUSE_OUT_OF_MEMORY, no_device_memory, "for 1048576 bytes of device memory"},
 
 	{CAUSE_QP_ATTACHED, attached, " (UD): attached to 1 group"},
 
