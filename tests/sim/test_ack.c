@@ -329,6 +329,11 @@ START_TEST(a_response_takes_its_place)
 	peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 	peer_see_none(&peer, QUICK_ACK_AFTER);
 	ck_assert_uint_eq(peer.node->hca->acks.oldest, TIME_NEVER);
+	/* The next one waits on its own. */
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	ck_assert_uint_ne(peer.node->hca->acks.oldest, TIME_NEVER);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_destroy(&peer);
 }
 END_TEST

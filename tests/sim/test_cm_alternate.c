@@ -260,6 +260,20 @@ START_TEST(replies_may_refuse_it)
 	attr.qp_state = IBV_QPS_RTS;
 	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
 	ck_assert_int_eq(!!(mask & IBV_QP_PATH_MIG_STATE), _i == 0);
+
+	/* The next connection by this id has none. */
+	ck_assert_int_eq(cm_send_rej(t.id, CM_REJECT_CONSUMER, NULL, 0, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_REJ);
+	request.alternate = NULL;
+	ck_assert_int_eq(cm_send_req(t.id, &request, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_REQ);
+	rep = cm_peer_message(&t, CM_REP);
+	rep.local_id++;
+	cm_peer_say(&t, &rep);
+	cm_peer_event(&t, CM_EVENT_REP_RECEIVED);
+	attr.qp_state = IBV_QPS_RTR;
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert(!(mask & IBV_QP_ALT_PATH));
 }
 END_TEST
 
@@ -299,7 +313,9 @@ END_TEST
 /* What comes meanwhile: an MRA, a REJ, a REP whose RTU was lost; then the answer, and no other. */
 START_TEST(laps_are_answered)
 {
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
 	struct cm_message message;
+	int mask;
 
 	send_lap();
 	message = cm_peer_message(&t, CM_MRA);
@@ -323,6 +339,8 @@ START_TEST(laps_are_answered)
 	cm_peer_say(&t, &message);
 	cm_peer_event(&t, CM_EVENT_APR_RECEIVED);
 	ck_assert_int_eq(t.last.message.status, message.status);
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	ck_assert_int_eq(!!(mask & IBV_QP_ALT_PATH), message.status == 0);
 	cm_peer_say(&t, &message);
 	cm_peer_event(&t, -1);
 	cm_peer_hear_nothing(&t, 100 * SECOND);

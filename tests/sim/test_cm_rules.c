@@ -5,6 +5,7 @@
  */
 #include "cm_peer.h"
 #include "emu/cm/gsi.h"
+#include "net/share/share.h"
 
 static struct cm_peer_test t;
 
@@ -315,6 +316,26 @@ START_TEST(test_retry_after_reject)
 }
 END_TEST
 
+/* Those that were refused too early don't count as copies: a peer that is silent then gets all. */
+START_TEST(test_silence_after_reject)
+{
+	struct cm_message rej;
+
+	cm_peer_active(&t, CM_STATE_REQ_SENT);
+	rej = cm_peer_message(&t, CM_REJ);
+	rej.local_id = 0;
+	rej.reason = CM_REJECT_INVALID_SERVICE_ID;
+	for (unsigned int i = 0; i < 5; i++) {
+		cm_peer_say(&t, &rej);
+		cm_peer_hear(&t, CM_REQ);
+	}
+	for (unsigned int i = 0; i < 15; i++)
+		cm_peer_await(&t, CM_REQ, 10 * SECOND);
+	cm_peer_await(&t, CM_REJ, 10 * SECOND);
+	cm_peer_event(&t, CM_EVENT_REQ_ERROR);
+}
+END_TEST
+
 /* --- slowness ------------------------------------------------------------------------------- */
 
 /* An MRA stops the copies for as long as it says, and then they go on. */
@@ -412,6 +433,21 @@ START_TEST(test_unknown)
 		}
 	}
 	cm_peer_event(&t, -1);
+}
+END_TEST
+
+/* The comm id of another lease isn't this connection's, though it ends with the same bits. */
+START_TEST(test_another_lease)
+{
+	struct cm_message dreq;
+
+	cm_peer_active(&t, CM_STATE_ESTABLISHED);
+	dreq = cm_peer_message(&t, CM_DREQ);
+	dreq.remote_id += SHARE_COMM_IDS;
+	cm_peer_say(&t, &dreq);
+	cm_peer_hear(&t, CM_DREP);
+	cm_peer_event(&t, -1);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
 }
 END_TEST
 
@@ -570,10 +606,12 @@ int main(void)
 	tcase_add_test(tcase, test_listener_of_others);
 	tcase_add_test(tcase, test_too_many_without_listener);
 	tcase_add_test(tcase, test_retry_after_reject);
+	tcase_add_test(tcase, test_silence_after_reject);
 	tcase_add_loop_test(tcase, test_wait_for_slow_peer, 0, 2);
 	tcase_add_loop_test(tcase, test_slow_application, 0, 2);
 	tcase_add_loop_test(tcase, test_notify, 0, 2);
 	tcase_add_test(tcase, test_unknown);
+	tcase_add_test(tcase, test_another_lease);
 	tcase_add_test(tcase, test_unreliable_connection);
 	tcase_add_test(tcase, test_little_is_asked_for);
 	tcase_add_test(tcase, test_slow_ca);

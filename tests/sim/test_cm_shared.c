@@ -398,7 +398,7 @@ END_TEST
 START_TEST(test_claims)
 {
 	struct cm_listen listen = {.service_id = CM_PEER_SERVICE, .ipv4 = true, .ipv6 = true};
-	struct cm_id *id;
+	struct cm_id *id, *other;
 
 	share();
 	ck_assert_int_eq(cm_id_create(t.cm, NULL, &id), 0);
@@ -415,6 +415,10 @@ START_TEST(test_claims)
 	/* What fails here isn't claimed. */
 	ck_assert_int_eq(cm_id_listen(id, &listen), EINVAL);
 	ck_assert_uint_eq(sharing.claims - sharing.releases, 2);
+	ck_assert_int_eq(cm_id_create(t.cm, NULL, &other), 0);
+	ck_assert_int_eq(cm_id_listen(other, &listen), EADDRINUSE);
+	ck_assert_uint_eq(sharing.claims - sharing.releases, 2);
+	cm_id_destroy(other, cm_peer_now(&t));
 	cm_id_destroy(id, cm_peer_now(&t));
 	ck_assert_uint_eq(sharing.claims, sharing.releases);
 

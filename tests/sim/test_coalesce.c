@@ -3,6 +3,7 @@
  * Messages that wait for more of them while much is under way
  * (requester_coalesces). The peer is the test, which acknowledges as it likes.
  */
+#include "emu/objects/mw.h"
 #include "emu/transport/destination.h"
 #include "net/tuning.h"
 #include "peer.h"
@@ -152,6 +153,25 @@ START_TEST(those_that_wait_need_no_time)
 }
 END_TEST
 
+/* A bind sends nothing that others could join. */
+START_TEST(a_bind_isnt_held)
+{
+	struct ibv_send_wr bind = {.opcode = IBV_WR_BIND_MW};
+	struct peer peer;
+	struct mw *mw;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	ck_assert_int_eq(mw_alloc(peer.node->pd, IBV_MW_TYPE_1, &mw), 0);
+	bind.bind_mw.mw = &mw->ibv;
+	bind.bind_mw.rkey = ibv_inc_rkey(mw->ibv.rkey);
+	post(&peer, 0, COALESCE_UNDER_WAY, 8);
+	ck_assert_int_eq(world_post_send(peer.qp, &bind), 0);
+	ck_assert_uint_eq(mw->key.value, bind.bind_mw.rkey);
+	mw_dealloc(mw);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* A few that nothing more joins: they go when what is under way no longer is. */
 START_TEST(an_acknowledgement_lets_them_go)
 {
@@ -244,6 +264,7 @@ int main(void)
 	tcase_add_test(tcase, all_are_counted);
 	tcase_add_test(tcase, those_that_wait_need_no_time);
 	tcase_add_test(tcase, enough_bytes_go_together);
+	tcase_add_test(tcase, a_bind_isnt_held);
 	tcase_add_test(tcase, an_acknowledgement_lets_them_go);
 	tcase_add_test(tcase, a_far_peer_isnt_waited_for);
 	tcase_add_test(tcase, they_wait_on_while_enough_is_under_way);

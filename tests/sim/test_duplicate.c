@@ -38,6 +38,7 @@ START_TEST(one_nak_a_gap)
 		peer_see_none(&peer, 10000);
 	}
 	ck_assert_uint_eq(peer.memory[0], 1);
+	ck_assert_uint_eq(peer.node->hca->counters->out_of_seq_request, 6);
 	ck_assert_uint_eq(peer.qp->observed->done.losses.packets_kept, drops ? 0 : 5);
 	write_to(&peer, FIRST_PSN + 1, 3);
 	peer_see_ack(&peer, FIRST_PSN + (drops ? 1 : 6), 0x1f);
@@ -314,6 +315,27 @@ START_TEST(duplicate_atomic)
 }
 END_TEST
 
+/* The PSNs have come round: of two atomics with the same one it is the latest that comes again. */
+START_TEST(duplicate_of_the_latest)
+{
+	struct peer_packet add = {RC(WIRE_FETCH_ADD), .psn = FIRST_PSN, .swap_or_add = 5};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	memset(peer.memory, 0, 8);
+	add.va = (uintptr_t)peer.memory;
+	add.rkey = peer.mr->ibv.rkey;
+	for (uint64_t i = 0; i < 2; i++) {
+		peer.qp->responder.expected_psn = FIRST_PSN;
+		peer_send(&peer, &add);
+		expect_atomic(&peer, FIRST_PSN, 5 * i);
+	}
+	peer_send(&peer, &add);
+	expect_atomic(&peer, FIRST_PSN, 5);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* Annex A19: the answer comes again, and nothing is executed again. */
 START_TEST(duplicate_atomic_write_and_flush)
 {
@@ -410,6 +432,7 @@ int main(void)
 	tcase_add_test(tests, duplicate_parts);
 	tcase_add_test(tests, duplicate_within_answer);
 	tcase_add_test(tests, duplicate_atomic);
+	tcase_add_test(tests, duplicate_of_the_latest);
 	tcase_add_test(tests, duplicate_atomic_write_and_flush);
 	tcase_add_test(tests, responses_in_order);
 	tcase_add_test(tests, duplicate_before_next_read);

@@ -108,6 +108,24 @@ START_TEST(marked_request_is_answered_by_a_cnp)
 }
 END_TEST
 
+/* That it was told lately was another connection's peer. */
+START_TEST(the_next_connection_is_told)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (int i = 0; i < 2; i++) {
+		peer.psn = FIRST_PSN;
+		send_marked(&peer);
+		peer_see_op(&peer, "CNP");
+		peer_see_op(&peer, "RC_ACKNOWLEDGE");
+		world_modify_state(peer.qp, IBV_QPS_RESET);
+		peer_connect(&peer, &world_connection);
+	}
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* What isn't acknowledged has no window to be reduced. */
 START_TEST(marks_of_others_mean_nothing)
 {
@@ -288,6 +306,7 @@ int main(void)
 
 	tcase_add_test(tcase, packets_are_capable);
 	tcase_add_test(tcase, marked_request_is_answered_by_a_cnp);
+	tcase_add_test(tcase, the_next_connection_is_told);
 	tcase_add_test(tcase, marks_of_others_mean_nothing);
 	tcase_add_test(tcase, marked_response_reduces_our_window);
 	tcase_add_test(tcase, marked_acks_and_cnps_are_not_answered);

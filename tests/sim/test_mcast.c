@@ -344,7 +344,7 @@ START_TEST(limits)
 	for (int i = 0; i < 3; i++)
 		qps[i] = make_qp(&world.nodes[0], IBV_QPT_UD);
 	for (int i = 0; i < 3; i++) {
-		gid = group_gid(_i == 0 ? i : 0);
+		gid = group_gid(_i == 0 ? i : _i == 2 && i == 2);
 		ck_assert_int_eq(mcast_attach(qps[_i == 0 ? 0 : i], &gid), i == 2 ? ENOMEM : 0);
 	}
 	gid = group_gid(0);
@@ -354,6 +354,7 @@ START_TEST(limits)
 	ck_assert_int_eq(mcast_detach(qps[2], &gid), 0);
 	gid = group_gid(_i == 0);
 	ck_assert_int_eq(mcast_detach(qps[_i != 0], &gid), 0);
+	ck_assert_ptr_null(world.nodes[0].hca->mcast.groups);
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(qp_destroy(qps[i]), 0);
 	world_destroy(&world);
@@ -392,11 +393,12 @@ START_TEST(joined_and_attached)
 	union ibv_gid gid = group_gid(0), *source;
 	struct link_ops ops;
 	struct world world;
-	struct member m;
+	struct member m, other;
 
 	world_create(&world, 1, NULL, 1);
 	source = &world.nodes[0].gids.entries[0].gid;
 	member_create(&m, &world.nodes[0]);
+	member_create(&other, &world.nodes[0]);
 	count_joins(world.nodes[0].link, &ops);
 	ck_assert_int_eq(mcast_join(m.node->hca, &gid, source), 0);
 	ck_assert_int_eq(mcast_join(m.node->hca, &gid, source), 0);
@@ -409,10 +411,14 @@ START_TEST(joined_and_attached)
 	ck_assert_int_eq(detach(&m), 0);
 	ck_assert_uint_eq(leaves, 1);
 	ck_assert_int_eq(attach(&m), 0);
-	ck_assert_uint_eq(joins, 3);
+	ck_assert_int_eq(attach(&other), 0);
+	ck_assert_uint_eq(joins, 3); /* nor does one more member */
+	ck_assert_int_eq(detach(&other), 0);
+	ck_assert_uint_eq(leaves, 1);
 	ck_assert_int_eq(mcast_join(m.node->hca, &gid, source), 0);
 	ck_assert_int_eq(detach(&m), 0);
 	ck_assert_uint_eq(leaves, 1);
+	member_destroy(&other);
 	member_destroy(&m);
 	world_destroy(&world); /* what was joined and never left */
 	ck_assert_uint_eq(leaves, 2);
@@ -434,6 +440,7 @@ START_TEST(join_fails)
 	ck_assert_int_eq(attach(&m), errors[_i][1]);
 	ck_assert_int_eq(mcast_join(m.node->hca, &gid, NULL), errors[_i][1]);
 	ck_assert_int_eq(detach(&m), EINVAL);
+	ck_assert_ptr_null(m.node->hca->mcast.groups);
 	join_error = 0;
 	ck_assert_int_eq(attach(&m), 0);
 	ck_assert_int_eq(detach(&m), 0);

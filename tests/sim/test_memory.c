@@ -152,6 +152,43 @@ START_TEST(gone_on_demand)
 }
 END_TEST
 
+/*
+ * Hardware would have had it pinned: that it isn't there is this side's own error, which UC tells,
+ * too (IBA 9.8.2.2.1, class E).
+ */
+START_TEST(gone_though_pinned)
+{
+	static const struct {
+		enum ibv_qp_type type;
+		enum ibv_wr_opcode opcode;
+		enum ibv_wc_status status;
+	} rows[] = {
+		{IBV_QPT_RC, IBV_WR_RDMA_WRITE, IBV_WC_REM_OP_ERR},
+		{IBV_QPT_RC, IBV_WR_RDMA_READ, IBV_WC_REM_OP_ERR},
+		{IBV_QPT_UC, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS},
+	};
+	const size_t size = 1 << 16;
+	uint8_t *memory;
+	struct mr *mr;
+
+	catch_faults();
+	begin(rows[_i].type, NULL, 1);
+	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(memory, MAP_FAILED);
+	mr = world_mr(p.b, memory, size, REMOTE);
+	ck_assert_int_eq(mprotect(memory + size / 2, size / 2, PROT_NONE), 0);
+	reach(rows[_i].opcode, mr->ibv.rkey, (uintptr_t)memory, size, 7);
+	world_expect(p.a, 7, rows[_i].status);
+	world_run(&p.world, MS);
+	ck_assert_int_eq(p.qb->state, IBV_QPS_ERR);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_QP_FATAL], 1);
+	ck_assert_uint_eq(p.b->events[IBV_EVENT_QP_ACCESS_ERR], 0);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	munmap(memory, size);
+	end();
+}
+END_TEST
+
 /* The parts of one message, of which the null region has the second. */
 static void post_with_null(enum ibv_wr_opcode opcode, const struct mr *null)
 {
@@ -205,6 +242,7 @@ int main(void)
 	tcase_add_loop_test(tcase, device_memory, 1, SEEDS);
 	tcase_add_loop_test(tcase, all_there_is, 1, SEEDS);
 	tcase_add_loop_test(tcase, gone_on_demand, 0, 2);
+	tcase_add_loop_test(tcase, gone_though_pinned, 0, 3);
 	tcase_add_loop_test(tcase, null_region, 1, SEEDS);
 	return world_main("memory", (TCase *const[]){tcase, NULL});
 }

@@ -323,6 +323,10 @@ START_TEST(peer_migrates_in_vain)
 	request(&p, &p.alternate, true);
 	expect_taken(&p, &p.alternate, true);
 	expect_events(&p, 1, 2);
+	/* Of the path that it has now it is told anew. */
+	request(&p, &p.foreign, true);
+	peer_see_none(&p.peer, MS);
+	expect_events(&p, 1, 3);
 	peer_destroy(&p.peer);
 }
 END_TEST
@@ -402,6 +406,26 @@ START_TEST(retries_used_up)
 	ck_assert_uint_eq(p.peer.node->hca->counters->retry_exceeded_err, 1);
 	world_expect(p.peer.node, 7, IBV_WC_RETRY_EXC_ERR);
 	expect_events(&p, 1, 0);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
+/* What is acknowledged right before this side follows the peer leaves the window that it was in. */
+START_TEST(acknowledged_before)
+{
+	struct peer_packet ack = {RC(WIRE_ACKNOWLEDGE), .syndrome = AETH_ACK_UNLIMITED};
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	peer_post(&p.peer, IBV_WR_RDMA_WRITE, 8, 0);
+	ack.psn = peer_see(&p.peer).psn;
+	peer_send(&p.peer, &ack);
+	request(&p, &p.alternate, true);
+	expect_events(&p, 1, 0);
+	world_expect(p.peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(p.peer.qp->migration.alternate.destination->cwnd.in_flight, 0);
+	ck_assert_uint_eq(p.peer.qp->recovery.destination->cwnd.in_flight, 0);
 	peer_destroy(&p.peer);
 }
 END_TEST
@@ -760,6 +784,7 @@ int main(void)
 	tcase_add_loop_test(rules, peer_migrates_in_vain, 0, 2);
 	tcase_add_test(rules, on_demand);
 	tcase_add_test(rules, retries_used_up);
+	tcase_add_test(rules, acknowledged_before);
 	tcase_add_test(rules, unreliable);
 	tcase_add_test(rules, reset);
 	tcase_add_loop_test(pairs, path_dies, 0, 3);

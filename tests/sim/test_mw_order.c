@@ -630,6 +630,43 @@ START_TEST(refused_from_the_first_on)
 }
 END_TEST
 
+/*
+ * A bind is over while the requests behind it wait for a receiver: it isn't gone back to when its
+ * place in the queue is another request's.
+ */
+START_TEST(not_gone_back_to)
+{
+	const struct qp_options two = {.type = IBV_QPT_RC,
+				       .cap = {.max_send_wr = 2, .max_send_sge = 1}};
+	uint32_t psn = world_connection.psn;
+	struct packet packet;
+
+	begin_peer(IBV_MW_TYPE_1);
+	ck_assert_int_eq(qp_destroy(peer.qp), 0);
+	peer.qp = world_qp(peer.node, &two);
+	peer_connect(&peer, &world_connection);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
+	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
+	peer_see_op(&peer, "RC_RDMA_WRITE_ONLY");
+	respond(WIRE_ACKNOWLEDGE, psn, AETH_RNR_NAK, 0);
+	world_run(&peer.world, 10000);
+	respond(WIRE_ACKNOWLEDGE, psn, AETH_ACK_UNLIMITED, 0);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 16, 2);
+	peer_post(&peer, IBV_WR_RDMA_WRITE, 24, 3);
+	for (uint32_t i = 0; i < 2; i++) {
+		ck_assert(peer_wait(&peer, &packet, SECOND));
+		ck_assert_uint_eq(packet.psn, (psn + 1 + i) & PSN_MASK);
+		ck_assert_uint_eq(packet.payload_length, 16 + 8 * i);
+	}
+	respond(WIRE_ACKNOWLEDGE, psn + 2, AETH_ACK_UNLIMITED, 0);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	world_expect(peer.node, 3, IBV_WC_SUCCESS);
+	end_peer();
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("mw_order");
@@ -652,5 +689,6 @@ int main(void)
 	tcase_add_test(tcase, invalidating_twice);
 	tcase_add_test(tcase, not_invalidated_by_what_fails);
 	tcase_add_test(tcase, refused_from_the_first_on);
+	tcase_add_test(tcase, not_gone_back_to);
 	return world_main("mw_order", (TCase *const[]){tcase, NULL});
 }

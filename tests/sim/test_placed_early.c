@@ -159,6 +159,7 @@ START_TEST(the_right_may_go)
 	send_write(&peer, &(struct write){WIRE_WRITE_MIDDLE, 1});
 	peer_see_ack(&peer, FIRST_PSN + 1, 0x61);
 	expect_nothing_placed(&peer);
+	ck_assert_uint_eq(peer.qp->responder.kept.count, 0);
 	peer_destroy(&peer);
 }
 END_TEST

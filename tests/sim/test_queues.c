@@ -99,6 +99,26 @@ START_TEST(srq_and_error)
 	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_QP_LAST_WQE_REACHED), 1);
 	srq_query(peer.qp->srq, &attr);
 	ck_assert_uint_eq(peer.qp->srq->queue.count, 4 - _i);
+	/* Nor is there an event for a receive that the QP refuses. */
+	ck_assert_int_eq(world_post_recv(peer.qp, peer.memory, 8, peer.mr->ibv.lkey, 9), EINVAL);
+	world_run(&peer.world, MS);
+	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_QP_LAST_WQE_REACHED), 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* That event isn't told any more when its QP is gone. */
+START_TEST(destroyed_in_error)
+{
+	const struct qp_options options = {.type = IBV_QPT_RC};
+	struct peer peer;
+
+	peer_create_srq(&peer, IBV_QPT_RC, &world_connection, 10);
+	world_modify_state(peer.qp, IBV_QPS_ERR);
+	ck_assert_int_eq(qp_destroy(peer.qp), 0);
+	world_run(&peer.world, MS);
+	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_QP_LAST_WQE_REACHED), 0);
+	peer.qp = world_qp(peer.node, &options);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -255,6 +275,24 @@ START_TEST(drain_send_queue)
 	world_modify_state(peer.qp, IBV_QPS_RTS);
 	peer_see_requests(&peer, c.psn + 4, 1);
 	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_SQ_DRAINED), notify);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The acknowledgement of the last request ends it. */
+START_TEST(drain_the_last)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer_post(&peer, IBV_WR_SEND, 8, 0);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	ck_assert_int_eq(drain(&peer, true), 0);
+	ck_assert(draining(&peer));
+	peer_acknowledge(&peer, FIRST_PSN, AETH_ACK_UNLIMITED);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	ck_assert(!draining(&peer));
+	ck_assert_uint_eq(*event_count(&peer, IBV_EVENT_SQ_DRAINED), 1);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -483,10 +521,12 @@ int main(void)
 	tcase_add_test(srq, srq_limit);
 	tcase_add_test(srq, srq_empty);
 	tcase_add_loop_test(srq, srq_and_error, 0, 2);
+	tcase_add_test(srq, destroyed_in_error);
 	tcase_add_test(srq, srq_too_short);
 	tcase_add_test(srq, srq_of_another_pd);
 	tcase_add_test(srq, srq_of_datagrams);
 	tcase_add_loop_test(sqd, drain_send_queue, 0, 2);
+	tcase_add_test(sqd, drain_the_last);
 	tcase_add_loop_test(sqd, drain_idle, 0, 2);
 	tcase_add_loop_test(sqd, drain_and_duplicate, 0, 3);
 	tcase_add_test(sqd, drain_and_answer);

@@ -24,7 +24,10 @@ static void transfer(struct pair *p, enum ibv_wr_opcode opcode, uint32_t length,
 	if (receives)
 		pair_receive(p, PAIR_MEMORY, id + 1000);
 	pair_post(p, opcode, length, id);
-	world_expect(p->a, id, IBV_WC_SUCCESS);
+	wc = world_completion(p->a, 100 * SECOND);
+	ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(wc.wr_id, id);
+	ck_assert_uint_eq(wc.byte_len, length);
 	if (receives) {
 		wc = world_completion(p->b, 100 * SECOND);
 		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);

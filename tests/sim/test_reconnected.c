@@ -76,6 +76,30 @@ START_TEST(requests)
 }
 END_TEST
 
+/* A connection with other PSNs came between: it is as likely that a packet is of the first one. */
+START_TEST(requests_of_the_first)
+{
+	struct connection between = world_connection;
+	struct peer peer;
+
+	between.psn = psn_add(FIRST_PSN, 0x400000);
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	world_modify_state(peer.qp, IBV_QPS_RESET);
+	peer_connect(&peer, &between);
+	reconnect(&peer);
+	for (uint64_t id = 0; id < 3; id++)
+		post_receive(&peer, id);
+	give(&peer, WIRE_SEND_ONLY, FIRST_PSN + 2, old);
+	peer_see_ack(&peer, FIRST_PSN, AETH_NAK_PSN_SEQUENCE);
+	for (uint32_t i = 0; i < 3; i++)
+		give(&peer, WIRE_SEND_ONLY, FIRST_PSN + i, new);
+	for (uint64_t id = 0; id < 3; id++)
+		world_expect(peer.node, id, IBV_WC_SUCCESS);
+	expect_new(&peer, 3);
+	peer_destroy(&peer);
+}
+END_TEST
+
 static void post_read(struct peer *peer, uint64_t id)
 {
 	struct ibv_sge sge = {(uintptr_t)peer->memory + id * BYTES, BYTES, peer->mr->ibv.lkey};
@@ -132,6 +156,7 @@ int main(void)
 	TCase *tcase = tcase_create("reconnected");
 
 	tcase_add_test(tcase, requests);
+	tcase_add_test(tcase, requests_of_the_first);
 	tcase_add_test(tcase, responses);
 	return world_main("reconnected", (TCase *const[]){tcase, NULL});
 }

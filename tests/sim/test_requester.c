@@ -330,6 +330,50 @@ START_TEST(a_list_takes_no_more_than_it_sends)
 }
 END_TEST
 
+/* What is flushed leaves the window to the other queue pairs, though this one stays in ERR. */
+START_TEST(an_error_gives_it_back)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		peer_post(&peer, IBV_WR_SEND, 8, i);
+	peer_see_requests(&peer, FIRST_PSN, 3);
+	expect_in_flight(&peer, 3, 0);
+	world_modify_state(peer.qp, IBV_QPS_ERR);
+	expect_in_flight(&peer, 0, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/*
+ * IBA 9.7.2: no more than half of the PSNs are given out at a time. The longest READ alone takes
+ * that many, where the path MTU is the smallest.
+ */
+START_TEST(half_of_the_psns)
+{
+	enum { MTU = 256 };
+	struct connection c = world_connection;
+	struct packet packet;
+	struct peer peer;
+
+	c.mtu = IBV_MTU_256;
+	peer_create_requester(&peer, &c);
+	if (_i) {
+		peer_post(&peer, IBV_WR_SEND, 8, 0);
+		peer_see_requests(&peer, c.psn, 1);
+	}
+	peer_post(&peer, IBV_WR_RDMA_READ, (UINT32_C(1) << 31) - _i * MTU, 1);
+	if (_i) {
+		peer_see_none(&peer, 10000);
+		peer_acknowledge(&peer, c.psn, 0x1f);
+	}
+	packet = peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	ck_assert_uint_eq(packet.psn, (c.psn + _i) & PSN_MASK);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* IBA 10.8.3.3: a fenced request waits for the READs and atomics before it, not for others. */
 START_TEST(fence)
 {
@@ -519,6 +563,8 @@ int main(void)
 	tcase_add_loop_test(tcase, bad_answer_to_flush, 0, 4);
 	tcase_add_test(tcase, rd_atomic_limit);
 	tcase_add_test(tcase, a_list_takes_no_more_than_it_sends);
+	tcase_add_test(tcase, an_error_gives_it_back);
+	tcase_add_loop_test(tcase, half_of_the_psns, 0, 2);
 	tcase_add_test(tcase, fence);
 	tcase_add_loop_test(tcase, solicited, 0, 9);
 	tcase_add_test(tcase, acks_on_the_way);

@@ -103,6 +103,8 @@ static const struct row rows[] = {
 	{"WRITE_FIRST of more than there is", {WRITE_FIRST(ALL_MEMORY + 1)}, 1, 0x62, 0, ACCESS_ERR},
 	{"READ behind the region", {{OP(WIRE_READ_REQUEST), .dma_length = ALL_MEMORY, .va = 1}}, 1, 0x62, 0, ACCESS_ERR},
 	{"READ around the end of memory", {{OP(WIRE_READ_REQUEST), .dma_length = 0x80000000, .va = 8}}, 1, 0x62, 0, ACCESS_ERR},
+	{"WRITE of 2^31 bytes, as long as one may be", {WRITE_FIRST(0x80000000)}, 1, 0x62, 0, ACCESS_ERR},
+	{"FLUSH of 2^31 bytes", {{OP(WIRE_FLUSH), .feth = 1, .dma_length = 0x80000000}}, 1, 0x62, 0, ACCESS_ERR},
 	{"FETCH_ADD behind the region", {{OP(WIRE_FETCH_ADD), .va = ALL_MEMORY}}, 1, 0x62, 0, ACCESS_ERR},
 
 	/* 10: no receive is consumed */
@@ -295,6 +297,7 @@ START_TEST(too_many_reads)
 		ck_assert_uint_eq(packet.psn, (c.psn + i) & PSN_MASK);
 	}
 	peer_see_ack(&peer, peer.psn - 1, 0x61);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_REQ_ERR], 1);
 	expect_dead(&peer, 0, 0);
 	peer_destroy(&peer);
 }
@@ -564,6 +567,8 @@ START_TEST(dropped)
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
 	ck_assert_uint_eq(peer.node->hca->counters->bad_pkey, packet.pkey == 0x8001);
 	ck_assert_uint_eq(peer.node->hca->counters->icrc_errors, packet.bad_icrc);
+	ck_assert_uint_eq(peer.node->hca->counters->malformed_packets,
+			  packet.version || packet.opcode == (WIRE_UC | 0x15));
 	peer.psn--;
 	good.pkey = 0x7fff; /* a limited member, and we are a full one: IBA 10.9.3 */
 	send_next(&peer, &good);
@@ -609,6 +614,34 @@ START_TEST(forged)
 	send_next(&peer, &packets[0]);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* The next connection's peer may have another port, whose process is gone already. */
+START_TEST(another_port)
+{
+	struct peer_packet send = {OP(WIRE_SEND_ONLY), .length = 4};
+	struct link_ops ops;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	ops = *peer.node->hca->link->ops;
+	ops.sender = told_sender;
+	peer.node->hca->link->ops = &ops;
+	sender = LINK_SENDER_GONE;
+	peer.qp->source_port.port = 1;
+	peer_receive(&peer, 100, 0);
+	send_next(&peer, &send);
+	peer_see_none(&peer, 100000);
+
+	world_modify_state(peer.qp, IBV_QPS_RESET);
+	peer_connect(&peer, &world_connection);
+	peer_receive(&peer, 100, 0);
+	peer.psn--;
+	send_next(&peer, &send);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
 	peer_destroy(&peer);
 }
@@ -670,6 +703,7 @@ int main(void)
 	tcase_add_loop_test(tcase, reserved_opcode, 0, 5);
 	tcase_add_loop_test(tcase, dropped, 0, 10);
 	tcase_add_test(tcase, forged);
+	tcase_add_test(tcase, another_port);
 	tcase_add_loop_test(tcase, by_state, 0, 4);
 	return world_main("responder", (TCase *const[]){tcase, NULL});
 }

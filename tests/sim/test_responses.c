@@ -302,6 +302,25 @@ START_TEST(nak_behind_a_missing_response)
 }
 END_TEST
 
+/* What was kept behind a request that is refused is given up with its own. */
+START_TEST(refused_before_what_was_kept)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 1);
+	peer_see_requests(&peer, FIRST_PSN, 2);
+	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 1, 0x1f, 10);
+	peer_see_requests(&peer, FIRST_PSN, 1);
+	ck_assert_uint_eq(peer.qp->missing.kept.count, 1);
+	peer_acknowledge(&peer, FIRST_PSN, 0x62);
+	peer_expect_failure(&peer, 0, 2, IBV_WC_REM_ACCESS_ERR);
+	ck_assert_uint_eq(peer.qp->missing.kept.count, 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* It doesn't count if the same packet has been acknowledged meanwhile: it was only late. */
 START_TEST(nak_behind_a_missing_response_is_over)
 {
@@ -453,6 +472,7 @@ int main(void)
 	tcase_add_test(tcase, read_what_is_lost_again);
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
+	tcase_add_test(tcase, refused_before_what_was_kept);
 	tcase_add_test(tcase, nak_behind_a_missing_response_is_over);
 	tcase_add_test(tcase, nak_of_the_connection_before);
 	tcase_add_test(tcase, silence_behind_a_gap);

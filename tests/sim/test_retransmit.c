@@ -165,6 +165,25 @@ START_TEST(a_doubled_nak_is_one)
 }
 END_TEST
 
+/* So are two that come together, before a peer that drops is sent anything again. */
+START_TEST(a_nak_twice_at_once)
+{
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (int i = 0; i < 3; i++)
+		destination_note_dropped(peer.qp->recovery.destination);
+	post(&peer, 3);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
+	peer_acknowledge(&peer, FIRST_PSN, NAK);
+	expect_requests(&peer, FIRST_PSN, 3);
+	ck_assert_uint_eq(peer.node->hca->counters->completer_retry_err, 1);
+	peer_acknowledge(&peer, FIRST_PSN + 2, ACK);
+	expect_completions(&peer, 0, 3);
+	expect_end(&peer);
+}
+END_TEST
+
 /* Sending goes on behind the repetition, and what was in flight still counts. */
 START_TEST(sending_goes_on)
 {
@@ -347,6 +366,27 @@ START_TEST(a_lost_read_request)
 	ck_assert_uint_eq(peer.qp->requester.rd_atomic, 0);
 	ck_assert_uint_eq(resent(&peer), 1);
 	ck_assert_int_eq(behind_gap(&peer), BEHIND_GAP_KEPT);
+	expect_end(&peer);
+}
+END_TEST
+
+/* No mark stays behind: when half of the PSNs were used it would seem to be ahead. */
+START_TEST(marks_keep_up)
+{
+	const struct recovery *recovery;
+	struct peer peer;
+	uint32_t unacked;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	recovery = &peer.qp->recovery;
+	post(&peer, 3);
+	peer_acknowledge(&peer, FIRST_PSN + 2, ACK);
+	expect_completions(&peer, 0, 3);
+	unacked = peer.qp->requester.unacked;
+	ck_assert_uint_eq(unacked, (FIRST_PSN + 3) & PSN_MASK);
+	ck_assert_uint_eq(recovery->resume_psn, unacked);
+	ck_assert_uint_eq(recovery->highest_retransmitted, unacked);
+	ck_assert_uint_eq(recovery->reduced_end, unacked);
 	expect_end(&peer);
 }
 END_TEST
@@ -658,12 +698,15 @@ END_TEST
 START_TEST(memory_of_the_repeated)
 {
 	struct peer peer;
+	uint64_t told;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	post(&peer, 3);
 	ck_assert_int_eq(mr_deregister(peer.mr), 0);
 	peer_acknowledge(&peer, FIRST_PSN, NAK);
+	told = world_now(&peer.world);
 	world_expect(peer.node, 0, IBV_WC_LOC_PROT_ERR);
+	ck_assert_uint_le(world_now(&peer.world), told + 10000); /* it waits for no timeout */
 	world_expect(peer.node, 1, IBV_WC_WR_FLUSH_ERR);
 	world_expect(peer.node, 2, IBV_WC_WR_FLUSH_ERR);
 	peer_see_none(&peer, SECOND);
@@ -767,6 +810,7 @@ int main(void)
 
 	tcase_add_loop_test(kept, one_loss_costs_one_packet, 0, 4);
 	tcase_add_test(kept, a_doubled_nak_is_one);
+	tcase_add_test(kept, a_nak_twice_at_once);
 	tcase_add_test(kept, sending_goes_on);
 	tcase_add_test(kept, gap_behind_gap);
 	tcase_add_test(kept, the_next_gap_is_known);
@@ -788,6 +832,7 @@ int main(void)
 	tcase_add_test(both, not_ready_for_what_was_repeated);
 	tcase_add_test(both, repeated_in_sqd);
 	tcase_add_test(both, memory_of_the_repeated);
+	tcase_add_test(both, marks_keep_up);
 	tcase_add_loop_test(both, a_long_message_in_steps, 0, 2);
 	tcase_add_loop_test(both, a_lost_tail_is_repeated_soon, 0, 4);
 	return world_main("retransmit", (TCase *const[]){kept, dropped, both, NULL});

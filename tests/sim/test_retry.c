@@ -704,6 +704,7 @@ START_TEST(rnr_retries)
 	world_expect_none(peer.node, 10000);
 	peer_acknowledge(&peer, c.psn + 1, 0x21);
 	world_expect(peer.node, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	ck_assert_uint_eq(peer.node->hca->counters->retry_rnr_exceeded_err, 1);
 	world_expect(peer.node, 2, IBV_WC_WR_FLUSH_ERR);
 	peer_see_none(&peer, SECOND);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_ERR);

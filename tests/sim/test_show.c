@@ -32,6 +32,8 @@ START_TEST(traffic_is_counted)
 	world_expect(p.b, 10, IBV_WC_SUCCESS);
 	expect_traffic(traffic(p.qa), 2, 2100, 2, 3008);
 	expect_traffic(traffic(p.qb), 2, 3008, 2, 2100);
+	ck_assert_uint_eq(p.a->hca->counters->rdma_sends, 4);
+	ck_assert_uint_eq(p.b->hca->counters->rdma_recvs, 1);
 	pair_destroy(&p);
 }
 END_TEST
@@ -50,6 +52,31 @@ START_TEST(writes_without_acknowledgement)
 	ck_assert_uint_eq(after.traffic.received_messages, before.traffic.received_messages + 1);
 	ck_assert_uint_eq(after.traffic.received_bytes, before.traffic.received_bytes + 5000);
 	expect_traffic(traffic(p.qa), 1, 5000, 0, 0);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* Of datagrams without their header. */
+START_TEST(datagrams)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+	struct pair_wr request;
+	struct pair p;
+	struct ah *ah;
+
+	pair_create(&p, IBV_QPT_UD, NULL, 1, &world_connection);
+	attr.grh.dgid = *world_gid(p.b, 1);
+	ck_assert_int_eq(ah_create(p.a->pd, &attr, &ah), 0);
+	pair_receive(&p, 140, 10);
+	pair_wr(&p, &request, IBV_WR_SEND, 100, 1)->wr.ud.ah = &ah->ibv;
+	request.wr.wr.ud.remote_qpn = p.qb->number;
+	request.wr.wr.ud.remote_qkey = 0x11111111; /* what world_modify_init() sets */
+	ck_assert_int_eq(world_post_send(p.qa, &request.wr), 0);
+	world_expect(p.a, 1, IBV_WC_SUCCESS);
+	world_expect(p.b, 10, IBV_WC_SUCCESS);
+	expect_traffic(traffic(p.qa), 1, 100, 0, 0);
+	expect_traffic(traffic(p.qb), 0, 0, 1, 100);
+	ah_destroy(ah);
 	pair_destroy(&p);
 }
 END_TEST
@@ -198,6 +225,7 @@ int main(void)
 
 	tcase_add_test(show, traffic_is_counted);
 	tcase_add_test(show, writes_without_acknowledgement);
+	tcase_add_test(show, datagrams);
 	tcase_add_test(show, queues_are_current);
 	tcase_add_test(show, receives_that_are_missing);
 	tcase_add_test(show, errors_are_remembered);

@@ -262,6 +262,8 @@ START_TEST(completes_when_sent)
 	for (uint64_t i = 0; i < 10; i++)
 		world_expect(p.a, i, IBV_WC_SUCCESS);
 	world_expect_none(p.a, SECOND);
+	/* Nothing is in flight: else no more would be sent after half of the PSNs. */
+	ck_assert_uint_eq(p.qa->requester.unacked, p.qa->requester.psn);
 	pair_destroy(&p);
 }
 END_TEST

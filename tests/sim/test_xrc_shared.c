@@ -288,6 +288,29 @@ START_TEST(target_goes_amid_a_message)
 }
 END_TEST
 
+/* It stays taken, though, when what goes is a target of another domain. */
+START_TEST(target_of_another_domain_goes)
+{
+	struct shared shared;
+	struct told *told;
+	struct ibv_wc wc;
+
+	shared_create(&shared, NULL, 1);
+	post_receive(&shared, 1, 7);
+	post_send(&shared, IBV_WR_SEND, 1, 0);
+	while (!shared.target->xrc.answered)
+		step(&shared, 1);
+	shared.count = 0;
+	world_modify_state(shared.target, IBV_QPS_ERR);
+	ck_assert_uint_eq(shared.count, 1);
+	told = &shared.queue[shared.head];
+	told->data[told->length - 1] ^= 1; /* the end of which file the domain is of */
+	receive_told(&shared);
+	ck_assert_int_eq(world_poll(&shared.world.nodes[2], &wc), 0);
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* More targets, one after the other, than are known; some go amid a message, and nothing says so.
  */
 START_TEST(targets_come_and_go)
@@ -711,6 +734,7 @@ int main(void)
 
 	tcase_add_loop_test(tests, messages, 0, 6);
 	tcase_add_loop_test(tests, target_goes_amid_a_message, 0, 3);
+	tcase_add_test(tests, target_of_another_domain_goes);
 	tcase_add_test(tests, targets_come_and_go);
 	tcase_add_test(tests, written_by_one_that_is_forgotten);
 	tcase_add_test(tests, receiver_not_ready);

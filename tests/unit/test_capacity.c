@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Counts of what the device has, where threads ask at once. */
+/* Counts of what the device has, where threads ask at once; sizes that are rounded. */
 #include <errno.h>
 #include <pthread.h>
 
@@ -51,9 +51,32 @@ START_TEST(refusals_take_nothing)
 }
 END_TEST
 
+/* Up, but not beyond what the device has; nothing stays nothing. */
+START_TEST(sizes_are_rounded)
+{
+	static const struct {
+		enum rounding rounding;
+		uint32_t asked, most, granted;
+	} rows[] = {
+		{ROUND_NONE, 600, 1000, 600},
+		{ROUND_POWER_OF_TWO, 512, 1000, 512},
+		{ROUND_POWER_OF_TWO, 513, 1024, 1024},
+		{ROUND_POWER_OF_TWO, 513, 1000, 1000},
+		{ROUND_POWER_OF_TWO, 0, 1000, 0},
+		{ROUND_POWER_OF_TWO_LESS_1, 511, 1000, 511},
+		{ROUND_POWER_OF_TWO_LESS_1, 512, 1023, 1023},
+		{ROUND_POWER_OF_TWO_LESS_1, 512, 1000, 1000},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		ck_assert_uint_eq(capacity_round(rows[i].rounding, rows[i].asked, rows[i].most),
+				  rows[i].granted);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {refusals_take_nothing, NULL};
+	const TTest *const tests[] = {refusals_take_nothing, sizes_are_rounded, NULL};
 
 	return core_run("capacity", tests);
 }

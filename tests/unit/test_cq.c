@@ -99,7 +99,7 @@ END_TEST
 /* Sizes that go up and down, with the ring's beginning anywhere. */
 START_TEST(completions_come_in_order_while_it_is_resized)
 {
-	struct cq *cq = make_cq(1000);
+	struct cq *cq = make_cq(1);
 	struct completion polled[97];
 	unsigned int random = 1;
 	uint64_t in = 0, out = 0;
@@ -145,6 +145,7 @@ START_TEST(resize_keeps_the_entries)
 	for (uint64_t i = 0; i < 4; i++)
 		ck_assert_int_eq(push(cq, i, IBV_WC_SUCCESS, false), 0);
 	ck_assert_int_eq(cq_resize(cq, 3), EINVAL);
+	ck_assert_int_eq(cq_resize(cq, 4), 0);
 	ck_assert_int_eq(cq_resize(cq, 0), EINVAL);
 	ck_assert_int_eq(cq_resize(cq, 1001), EINVAL);
 	ck_assert_int_eq(cq->ibv.cqe, 4);
@@ -400,6 +401,27 @@ START_TEST(moderated_and_solicited)
 }
 END_TEST
 
+/* A card may have the one, the other, or none of it. */
+START_TEST(moderation_is_limited)
+{
+	static const struct {
+		uint16_t max_count, max_period, count, period;
+		int error;
+	} rows[] = {
+		{10, 100, 10, 100, 0}, {10, 100, 11, 100, EINVAL}, {10, 100, 10, 101, EINVAL},
+		{0, 100, 0, 100, 0},   {10, 0, 10, 0, 0},	   {0, 0, 0, 0, EOPNOTSUPP},
+	};
+	struct cq *cq = make_cq(100);
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		core.limits.max_cq_count = rows[i].max_count;
+		core.limits.max_cq_period = rows[i].max_period;
+		ck_assert_int_eq(cq_moderate(cq, rows[i].count, rows[i].period), rows[i].error);
+	}
+	ck_assert_int_eq(cq_destroy(cq), 0);
+}
+END_TEST
+
 START_TEST(moderation_changes)
 {
 	struct cq *cq = make_cq(100);
@@ -457,6 +479,7 @@ int main(void)
 				      moderated_by_time,
 				      moderated_by_time_alone,
 				      moderated_and_solicited,
+				      moderation_is_limited,
 				      moderation_changes,
 				      NULL};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Events: order, merging, dropping, and all of it from several threads. */
 #include "core.h"
+#include "tests/must.h"
 
 static void raise_from_callback(void *context, struct cq *cq)
 {
@@ -170,6 +171,43 @@ START_TEST(no_event_outlives_its_element)
 }
 END_TEST
 
+static _Atomic enum { RAISED, DELIVERING, DROPPING, DROPPED } stage;
+
+static void deliver_while_dropped(void *context, enum ibv_event_type type, void *element)
+{
+	stage = DELIVERING;
+	while (stage == DELIVERING)
+		sched_yield();
+	for (int i = 0; i < 1000; i++)
+		sched_yield();
+	must(stage == DROPPING);
+}
+
+static void *drop(void *element)
+{
+	while (stage == RAISED)
+		sched_yield();
+	stage = DROPPING;
+	event_drop(&core.events, element);
+	stage = DROPPED;
+	return NULL;
+}
+
+/* A callback still has the element: dropping its events waits for that one to return. */
+START_TEST(dropping_waits_for_delivery)
+{
+	struct element element = {0};
+	pthread_t thread;
+
+	core.events.sink.async = deliver_while_dropped;
+	event_raise(&core.events, IBV_EVENT_CQ_ERR, &element);
+	ck_assert_int_eq(pthread_create(&thread, NULL, drop, &element), 0);
+	event_deliver(&core.events);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_int_eq(stage, DROPPED);
+}
+END_TEST
+
 int main(void)
 {
 	const TTest *const tests[] = {events_are_delivered_in_order_and_once,
@@ -178,6 +216,7 @@ int main(void)
 				      corking_stops_who_delivers,
 				      forgotten_events_are_not_delivered,
 				      no_event_outlives_its_element,
+				      dropping_waits_for_delivery,
 				      NULL};
 
 	return core_run("event", tests);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When the thread that makes progress is told that there is something to do. */
+/*
+ * When the thread that makes progress is told that there is something to do; path MTUs of network
+ * devices; when numbers of queue pairs are leased.
+ */
 #include "core.h"
 #include "emu/deferred.h"
 #include "net/share/share.h"
@@ -52,6 +55,55 @@ START_TEST(a_link_may_share_nothing)
 }
 END_TEST
 
+/* Annex A17.3.1: the greatest that fits, with 80 bytes for the headers. */
+START_TEST(path_mtus)
+{
+	static const struct {
+		uint32_t netdev_mtu;
+		enum ibv_mtu mtu;
+	} rows[] = {
+		{0, IBV_MTU_256},      {79, IBV_MTU_256},	   {336, IBV_MTU_256},
+		{591, IBV_MTU_256},    {592, IBV_MTU_512},	   {1103, IBV_MTU_512},
+		{1104, IBV_MTU_1024},  {1500, IBV_MTU_1024},	   {2127, IBV_MTU_1024},
+		{2128, IBV_MTU_2048},  {4175, IBV_MTU_2048},	   {4176, IBV_MTU_4096},
+		{65536, IBV_MTU_4096}, {UINT32_MAX, IBV_MTU_4096},
+	};
+
+	for (unsigned int i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		ck_assert_msg(hca_mtu(rows[i].netdev_mtu) == rows[i].mtu, "MTU %u",
+			      rows[i].netdev_mtu);
+}
+END_TEST
+
+enum { LEASED = 8 };
+static unsigned int leases;
+
+static int lease_qpns(struct share *share, struct lease *lease)
+{
+	lease->first = lease->start = ++leases * 100;
+	lease->count = LEASED;
+	return 0;
+}
+
+/* Half of them stay free, so that the number of a QP that is gone doesn't come back at once. */
+START_TEST(half_of_the_numbers)
+{
+	static const struct share_ops ops = {.lease_qpns = lease_qpns};
+	uint32_t number;
+
+	leases = 0;
+	share.ops = &ops;
+	link_of_core.share = &share;
+	ck_assert_int_eq(table_init(&core.qps, core.host, 1000, 1000), 0);
+	for (unsigned int i = 0; i < 2 * LEASED; i++) {
+		ck_assert_int_eq(hca_reserve_qpn(&core, &number), 0);
+		ck_assert_uint_eq(leases, 1 + i / (LEASED / 2));
+		ck_assert_uint_eq(core.qps.capacity, leases * LEASED);
+	}
+	table_destroy(&core.qps);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("hca");
@@ -60,6 +112,8 @@ int main(void)
 	tcase_add_checked_fixture(tcase, setup, teardown);
 	tcase_add_test(tcase, a_post_tells_of_what_the_link_keeps);
 	tcase_add_test(tcase, a_link_may_share_nothing);
+	tcase_add_test(tcase, path_mtus);
+	tcase_add_test(tcase, half_of_the_numbers);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

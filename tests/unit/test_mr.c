@@ -84,6 +84,9 @@ START_TEST(ranges)
 	ck_assert_int_eq(try_register(memory + 5, 10, 16 * page + 6, 0), EINVAL);
 	ck_assert_int_eq(try_register(memory + 5, 10, 6, IBV_ACCESS_ZERO_BASED), 0);
 	ck_assert_int_eq(try_register(memory, page + 1, -page, 0), EINVAL);
+	core.limits.device.max_mr_size = 10;
+	ck_assert_int_eq(try_register(memory, 10, address, 0), 0);
+	ck_assert_int_eq(try_register(memory, 11, address, 0), EINVAL);
 	end();
 }
 END_TEST

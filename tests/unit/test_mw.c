@@ -62,6 +62,8 @@ static void end(void)
 	ck_assert_int_eq(pd_dealloc(pd), 0);
 	ck_assert_int_eq(pd_dealloc(other_pd), 0);
 	ck_assert_uint_eq(core.keys.count, 0);
+	ck_assert_uint_eq(core.mr_count, 0);
+	ck_assert_uint_eq(core.mw_count, 0);
 	munmap(memory, page);
 	pthread_mutex_destroy(&core.mw_bind_lock);
 }
@@ -136,6 +138,7 @@ START_TEST(no_keys_left)
 {
 	static struct mw *windows[KEYS_LIMIT];
 	struct mw *more;
+	struct mr *region;
 	int count = 0;
 
 	begin();
@@ -143,6 +146,7 @@ START_TEST(no_keys_left)
 		count++;
 	ck_assert_int_eq(count, KEYS_LIMIT - KEYS_FIRST - 1);
 	ck_assert_int_eq(mw_alloc(pd, IBV_MW_TYPE_1, &more), ENOMEM);
+	ck_assert_int_eq(mr_register(pd, memory, LENGTH, va, 0, &region), ENOMEM);
 	ck_assert_uint_eq(pd->users.counts[USER_MW], count);
 	while (count--)
 		mw_dealloc(windows[count]);
@@ -649,6 +653,39 @@ static void *contend(void *arg)
 	return NULL;
 }
 
+/* The region is being withdrawn: it is bound before the reference to it goes. */
+static void bind_meanwhile(void)
+{
+	atomic_fetch_add(&mr->windows, 1);
+	table_put(&core.keys, key_number(mr->key.value));
+}
+
+/* So it can't be found out before that whether a window is bound to it. */
+START_TEST(bound_meanwhile)
+{
+	static const struct hca_host host = {.yield = bind_meanwhile};
+	const struct hca_host *before = core.keys.host;
+
+	begin();
+	core.keys.host = &host;
+	for (int i = 0; i < 2; i++) {
+		ck_assert_ptr_nonnull(table_get(&core.keys, key_number(mr->key.value)));
+		if (i) {
+			ck_assert_int_eq(mr_reregister(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL,
+						       0, IBV_ACCESS_LOCAL_WRITE),
+					 IBV_REREG_MR_ERR_CMD);
+			ck_assert_int_eq(errno, EBUSY);
+		} else {
+			ck_assert_int_eq(mr_deregister(mr), EBUSY);
+		}
+		ck_assert_int_eq(mr->key.access, BINDABLE);
+		ck_assert_uint_eq(atomic_fetch_sub(&mr->windows, 1), 1);
+	}
+	core.keys.host = before;
+	end();
+}
+END_TEST
+
 START_TEST(contested_windows)
 {
 	pthread_t threads[4];
@@ -692,6 +729,7 @@ int main(void)
 	tcase_add_test(tcase, regions_are_busy_while_bound);
 	tcase_add_test(tcase, busy_regions_stay_usable);
 	tcase_add_test(tcase, taking_back_waits_for_pins);
+	tcase_add_test(tcase, bound_meanwhile);
 	tcase_add_test(tcase, contested_windows);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);

@@ -52,6 +52,8 @@ START_TEST(create_checks_the_limits)
 		ck_assert_int_eq(srq_create(pd, &attr, &srq), EINVAL);
 	}
 	ck_assert_uint_eq(core.srq_count, 0);
+	srq = make_srq(pd, 1000);
+	ck_assert_int_eq(srq_destroy(srq), 0);
 	srq = make_srq(pd, 4);
 	srq_query(srq, &attr);
 	ck_assert_uint_eq(attr.max_wr, 4);
@@ -142,7 +144,15 @@ START_TEST(the_limit_fires_once)
 	expect_pop(srq, 4);
 	event_deliver(&core.events);
 	ck_assert_uint_eq(told.async, 2);
+
+	/* An event that waits dies with its queue. */
+	attr.srq_limit = 1;
+	ck_assert_int_eq(srq_modify(srq, &attr, IBV_SRQ_LIMIT), 0);
+	post(srq, 5);
+	expect_pop(srq, 5);
 	ck_assert_int_eq(srq_destroy(srq), 0);
+	event_deliver(&core.events);
+	ck_assert_uint_eq(told.async, 2);
 	pd_dealloc(pd);
 }
 END_TEST
@@ -167,6 +177,8 @@ START_TEST(modify_resizes_or_changes_nothing)
 	ck_assert_int_eq(srq_modify(srq, &attr, IBV_SRQ_LIMIT), EINVAL);
 	ck_assert_int_eq(srq_modify(srq, &attr, 4), EINVAL);
 	ck_assert_int_eq(srq_modify(srq, &attr, 0), 0);
+	attr.max_wr = 8;
+	ck_assert_int_eq(srq_modify(srq, &attr, IBV_SRQ_MAX_WR), 0);
 	attr.max_wr = 1001;
 	ck_assert_int_eq(srq_modify(srq, &attr, IBV_SRQ_MAX_WR), EINVAL);
 	srq_query(srq, &attr);

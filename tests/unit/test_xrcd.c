@@ -76,9 +76,25 @@ START_TEST(busy)
 }
 END_TEST
 
+/* It stays as long as it has one, though no handle of it is left. */
+START_TEST(kept_by_a_queue_pair)
+{
+	struct xrcd *xrcd = open_domain(&file, O_CREAT);
+	struct xrc_domain *domain = xrcd->domain;
+
+	xrc_domain_get(&core, domain);
+	ck_assert_int_eq(xrcd_close(xrcd), 0);
+	xrcd = open_domain(&file, 0);
+	ck_assert_ptr_eq(xrcd->domain, domain);
+	ck_assert_int_eq(xrcd_close(xrcd), 0);
+	xrc_domain_put(&core, domain);
+	expect(&file, 0, EAGAIN);
+}
+END_TEST
+
 int main(void)
 {
-	const TTest *const tests[] = {existence, domains_differ, busy, NULL};
+	const TTest *const tests[] = {existence, domains_differ, busy, kept_by_a_queue_pair, NULL};
 
 	return core_run("xrcd", tests);
 }
