@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "verbs/context.h"
+#include "verbs/domain.h"
 
 struct ibv_ah *urxe_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 {
@@ -61,24 +62,24 @@ static int header_version(const struct ibv_grh *grh, const struct iphdr *ipv4)
 	return 6;
 }
 
+/* 0 or ENODATA. */
 static int set_source(struct port *port, struct ibv_global_route *route, const union ibv_gid *local,
 		      const union ibv_gid *remote)
 {
 	int index = gid_table_find(&port->gids, local);
-
 	char text[INET6_ADDRSTRLEN];
 
 	/* ibv_ah_attr has eight bits for it. */
-	if (index < 0 || index > UINT8_MAX) {
-		cause_report(CAUSE_AH_NO_SENDER, "it came to %s, which port %u does not have",
-			     gid_to_text(local, text), port->number);
-		return -1;
-	}
+	if (index < 0 || index > UINT8_MAX)
+		return refuse(ENODATA, CAUSE_AH_NO_SENDER,
+			      "it came to %s, which port %u does not have",
+			      gid_to_text(local, text), port->number);
 	route->sgid_index = index;
 	route->dgid = *remote;
 	return 0;
 }
 
+/* 0 or ENODATA. */
 static int route_back(struct port *port, const struct ibv_grh *grh, struct ibv_global_route *route)
 {
 	union ibv_gid local, remote;
@@ -100,8 +101,8 @@ static int route_back(struct port *port, const struct ibv_grh *grh, struct ibv_g
 		route->hop_limit = grh->hop_limit;
 		return set_source(port, route, &grh->dgid, &grh->sgid);
 	default:
-		cause_report(CAUSE_AH_NO_SENDER, "there is no header of IPv4 or IPv6 in it");
-		return -1;
+		return refuse(ENODATA, CAUSE_AH_NO_SENDER,
+			      "there is no header of IPv4 or IPv6 in it");
 	}
 }
 
@@ -109,7 +110,7 @@ int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct i
 			 struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	struct port *port = device_port(to_context(context)->device, port_num);
-	int result = 0;
+	int error = 0;
 
 	memset(attr, 0, sizeof(*attr));
 	attr->dlid = wc->slid;
@@ -118,13 +119,13 @@ int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct i
 	attr->port_num = port_num;
 	if (wc->wc_flags & IBV_WC_GRH) {
 		attr->is_global = 1;
-		result = port ? route_back(port, grh, &attr->grh) : -1;
+		error = port ? route_back(port, grh, &attr->grh)
+			     : refuse(EINVAL, CAUSE_NO_PORT,
+				      "ibv_init_ah_from_wc(): port_num is %u", port_num);
 	}
-	if (!port && result)
-		cause_report(CAUSE_NO_PORT, "ibv_init_ah_from_wc(): port_num is %u", port_num);
-	if (result)
-		errno = port ? ENODATA : EINVAL;
-	return result;
+	if (error)
+		errno = error;
+	return error ? -1 : 0;
 }
 
 struct ibv_ah *urxe_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,

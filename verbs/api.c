@@ -21,6 +21,8 @@ static const char *const names[] = {
 
 #define NAME_COUNT (sizeof(names) / sizeof(*names))
 
+_Static_assert(NAME_COUNT <= COUNTERS_MAX, "device_port_counters() has space for all");
+
 struct values {
 #define X(name) uint64_t name;
 	COUNTERS(X)
@@ -55,31 +57,24 @@ static unsigned int list(const struct values *values, struct urxe_counter *count
 	return NAME_COUNT;
 }
 
-static unsigned int device_counters(struct device *device, struct urxe_counter *counters,
-				    unsigned int max)
+/* @port: of what is counted by port, that of this one; NULL: of all. */
+static unsigned int device_counters(struct device *device, const struct port *port,
+				    struct urxe_counter *counters, unsigned int max)
 {
 	struct values values = {};
 
 	pthread_mutex_lock(&device->lock);
 	if (device->hca)
 		read_counters(device->hca, &values);
+	if (device->hca && port && port_gids_count(&device->gids) > 1)
+		read_port_counters(&device->hca->port_counters[port->number - 1], &values);
 	pthread_mutex_unlock(&device->lock);
 	return list(&values, counters, max);
 }
 
-unsigned int device_port_counters(struct port *port, struct urxe_counter *counters,
-				  unsigned int max)
+unsigned int device_port_counters(struct port *port, struct urxe_counter counters[COUNTERS_MAX])
 {
-	struct device *device = port->device;
-	struct values values = {};
-
-	pthread_mutex_lock(&device->lock);
-	if (device->hca)
-		read_counters(device->hca, &values);
-	if (device->hca && port_gids_count(&device->gids) > 1)
-		read_port_counters(&device->hca->port_counters[port->number - 1], &values);
-	pthread_mutex_unlock(&device->lock);
-	return list(&values, counters, max);
+	return device_counters(port->device, port, counters, COUNTERS_MAX);
 }
 
 EXPORT const char *urxe_version(void)
@@ -95,5 +90,5 @@ EXPORT int urxe_counters(const char *name, struct urxe_counter *counters, unsign
 		errno = ENODEV;
 		return -1;
 	}
-	return device_counters(device, counters, max);
+	return device_counters(device, NULL, counters, max);
 }

@@ -7,6 +7,7 @@
 #include "net/cause/cause.h"
 #include "net/quarantine.h"
 #include "verbs/context.h"
+#include "verbs/domain.h"
 
 void *urxe_alloc_buf(struct ibv_pd *pd, size_t size, struct buf **result)
 {

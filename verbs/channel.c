@@ -8,6 +8,8 @@
  * waits for. It does so only as long as it is the device's only thread that waits; where there are
  * more, the progress thread receives for all of them.
  */
+#include "verbs/channel.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <utlist.h>
 
 #include "net/cause/cause.h"
 #include "net/clock.h"
@@ -76,6 +77,27 @@ free:
 	return fail(error);
 }
 
+/* From now on events of the ports, a fork and hooks_enable() find it. */
+static void context_enlist(struct context *context)
+{
+	struct device *device = context->device;
+
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_APPEND(device->contexts, context);
+	if (hooks_on())
+		hooks_set_operations(context);
+	pthread_mutex_unlock(&device->contexts_lock);
+}
+
+static void context_unlist(struct context *context)
+{
+	struct device *device = context->device;
+
+	pthread_mutex_lock(&device->contexts_lock);
+	DL_DELETE(device->contexts, context);
+	pthread_mutex_unlock(&device->contexts_lock);
+}
+
 static struct ibv_context *open_context(struct device *device, int cmd_fd)
 {
 	struct context *context;
@@ -90,7 +112,7 @@ static struct ibv_context *open_context(struct device *device, int cmd_fd)
 		device_down(device);
 		return fail(error);
 	}
-	event_listen(context);
+	context_enlist(context);
 	return &context->verbs.context;
 }
 
@@ -132,6 +154,15 @@ bool context_shares_file(const struct ibv_context *a, const struct ibv_context *
 			       &to_context((struct ibv_context *)b)->cmd_identity);
 }
 
+int refuse_import(const char *call, uint32_t handle, const char *kind, bool found)
+{
+	if (found)
+		return refuse(ENOENT, CAUSE_IMPORT_UNKNOWN,
+			      "%s: handle %u is of a context with another cmd_fd", call, handle);
+	return refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "%s: handle %u is no %s's of this process",
+		      call, handle, kind);
+}
+
 void context_get(struct ibv_context *context)
 {
 	to_context(context)->users++;
@@ -145,10 +176,12 @@ void context_put(struct ibv_context *ibv)
 
 	if (--context->users)
 		return;
+	/* In a forked child the device isn't up, or is up anew, with a list of its own. */
+	inherited = context->hca != device->hca;
+	if (!inherited)
+		context_unlist(context);
 	unused = event_fd_destroy(&context->async);
 	pthread_mutex_destroy(&ibv->mutex);
-	/* In a forked child the device isn't up, or is up anew. */
-	inherited = context->hca != device->hca;
 	if (unused)
 		quarantine_free_as(context, sizeof(*context), ibv);
 	if (!inherited)
@@ -179,9 +212,10 @@ int urxe_close_device(struct ibv_context *ibv)
 	struct context *context = to_context(ibv);
 	unsigned int left = context->users - 1;
 
-	event_unlisten(context);
-	/* In a forked child they are the parent's, whose thread may hold their locks. */
-	if (left && context->hca == context->device->hca) {
+	pthread_mutex_lock(&context->device->contexts_lock);
+	context->closed = true;
+	pthread_mutex_unlock(&context->device->contexts_lock);
+	if (left) {
 		cause_report(CAUSE_CONTEXT_BUSY,
 			     "ibv_close_device(): %u object%s of %s %s not destroyed (domains, "
 			     "completion queues and channels, device memory, buffers, opened queue "

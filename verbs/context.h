@@ -6,7 +6,7 @@
  * Used throughout the verbs layer. A context is immutable once it is open, but for
  * its event queue, which has its own lock, the count of its users, which is atomic,
  * and what device.contexts_lock protects: its place in a list, whether it is closed,
- * and its operations, which hooks exchange (verbs/hooks.h).
+ * and its operations, which hooks exchange (verbs/hooks.h), and forks (verbs/inherited.h).
  */
 #ifndef URXE_VERBS_CONTEXT_H
 #define URXE_VERBS_CONTEXT_H
@@ -63,7 +63,7 @@ struct context {
 	struct descriptor_identity cmd_identity; /* of verbs.context.cmd_fd: its file */
 	struct event_fd async;
 	_Atomic uint32_t users;	     /* what context_get() counts; and being open */
-	struct context *prev, *next; /* utlist, verbs/event.c */
+	struct context *prev, *next; /* utlist: device.contexts */
 	bool closed;		     /* by ibv_close_device(); under device.contexts_lock */
 };
 
@@ -96,19 +96,6 @@ static inline bool is_descriptor_error(int error)
  * sandbox forbids it, if it is such a one.
  */
 int refuse_system_error(int error, const char *call);
-
-/* inherited.c */
-int inherited_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc);
-/* @call is refused to a forked child. */
-void report_inherited(const char *call);
-/* This is a forked child, and @context its parent's. */
-void context_inherit(struct context *context);
-
-/* Ours, but of the parent process: nothing of it may be touched. */
-static inline bool context_is_inherited(const struct ibv_context *context)
-{
-	return context && context->ops.poll_cq == inherited_poll_cq;
-}
 
 static inline bool device_is_ours(const struct ibv_device *device)
 {
@@ -150,6 +137,11 @@ static inline struct xrcd *to_xrcd(struct ibv_xrcd *xrcd)
  * the other's descriptor, and objects of the other can be imported by it. Both are ours.
  */
 bool context_shares_file(const struct ibv_context *a, const struct ibv_context *b);
+/*
+ * ENOENT, reported: @call can't import what has @handle, which is of a context with another file if
+ * it was @found, or no @kind's of this process.
+ */
+int refuse_import(const char *call, uint32_t handle, const char *kind, bool found);
 
 /*
  * For what is created on a context, and names it until it is destroyed: domains, CQs, channels,
@@ -157,16 +149,6 @@ bool context_shares_file(const struct ibv_context *a, const struct ibv_context *
  */
 void context_get(struct ibv_context *context);
 void context_put(struct ibv_context *context);
-
-struct event_fd *channel_events(struct ibv_comp_channel *channel);
-/* Nothing completes on @device any more: to wait for events of it fails with EIO. */
-void channel_end_all(struct device *device);
-/*
- * Whether the thread that will wait for the next event of @channel is likely to make progress
- * itself meanwhile, so that the progress thread needn't. If it doesn't, that finds out with its
- * next tick.
- */
-bool channel_is_polled(struct ibv_comp_channel *channel);
 
 /*
  * A real library gives an object's handle to the kernel, which looks it up. Here it has only
@@ -177,21 +159,6 @@ bool channel_is_polled(struct ibv_comp_channel *channel);
 #define REFUSE_HANDLE(error, call, object)                                                         \
 	refuse((error), CAUSE_HANDLE_CHANGED, "%s: handle is %u, it was made with %u", call,       \
 	       (object)->ibv.handle, (object)->handle)
-/* The same for a PD or a parent domain; and it hasn't been deallocated by another name of it. */
-bool domain_is_good(struct ibv_pd *pd);
-int domain_refuse(int error, const char *call, struct ibv_pd *pd);
-
-/* A parent domain of @context, and neither a PD nor NULL. */
-bool domain_is_parent(struct ibv_pd *pd, const struct ibv_context *context);
-
-/* The protection domain behind a PD or a parent domain. */
-struct pd *to_pd(struct ibv_pd *pd);
-/*
- * An object was created in a domain, or destroyed that was: the core counts them for the
- * protection domain, these for a parent domain that the application named instead.
- */
-void domain_get(struct ibv_pd *pd);
-void domain_put(struct ibv_pd *pd);
 
 /* Access flags of this range may be ignored by a device that lacks them (ibv_reg_mr(3)). */
 #define ACCESS_OPTIONAL ((unsigned int)IBV_ACCESS_OPTIONAL_RANGE)

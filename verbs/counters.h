@@ -13,10 +13,9 @@ struct port;
 #define COUNTERS_MAX 64
 
 /*
- * What the device of @port counts; of what is counted by port, that of @port. Fills up to @max;
- * returns how many there are, at most COUNTERS_MAX.
+ * What the device of @port counts; of what is counted by port, that of @port. Returns how many
+ * there are.
  */
-unsigned int device_port_counters(struct port *port, struct urxe_counter *counters,
-				  unsigned int max);
+unsigned int device_port_counters(struct port *port, struct urxe_counter counters[COUNTERS_MAX]);
 
 #endif

@@ -9,8 +9,10 @@
 #include "net/clock.h"
 #include "net/guard.h"
 #include "net/tuning.h"
+#include "verbs/channel.h"
 #include "verbs/context.h"
 #include "verbs/cq_ex.h"
+#include "verbs/domain.h"
 #include "verbs/event.h"
 #include "verbs/poll_yield.h"
 #include "verbs/preload/export.h"
@@ -76,38 +78,45 @@ struct ibv_cq *urxe_create_cq(struct ibv_context *context, int cqe, void *cq_con
 	return error ? fail(error) : &cq->ibv;
 }
 
-struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+/* @flags and @domain: what @attr has of them where its comp_mask says so. */
+static int check_create_cq_ex(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
+			      uint32_t flags, struct ibv_pd *domain)
 {
 	const uint32_t masks = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	const uint32_t known =
 		IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 	uint64_t offered = CQ_EX_FLAGS;
-	struct ibv_pd *domain;
-	struct cq *cq = NULL;
-	uint32_t flags;
-	int error;
 
 	if (!to_hca(context)->limits.completion_timestamp_mask)
 		offered &= ~(uint64_t)CQ_EX_TIMESTAMPS;
 	if (attr->wc_flags & ~offered)
-		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
-				   "ibv_create_cq_ex(): wc_flags 0x%" PRIx64,
-				   attr->wc_flags & ~offered));
+		return refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED,
+			      "ibv_create_cq_ex(): wc_flags 0x%" PRIx64, attr->wc_flags & ~offered);
 	if (attr->comp_mask & ~masks)
-		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
-				   "ibv_create_cq_ex(): comp_mask is 0x%x, unknown are 0x%x",
-				   attr->comp_mask, attr->comp_mask & ~masks));
-	flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+		return refuse(EINVAL, CAUSE_BITS_UNKNOWN,
+			      "ibv_create_cq_ex(): comp_mask is 0x%x, unknown are 0x%x",
+			      attr->comp_mask, attr->comp_mask & ~masks);
 	if (flags & ~known)
-		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
-				   "ibv_create_cq_ex(): flags is 0x%x, unknown are 0x%x", flags,
-				   flags & ~known));
-	domain = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+		return refuse(EINVAL, CAUSE_BITS_UNKNOWN,
+			      "ibv_create_cq_ex(): flags is 0x%x, unknown are 0x%x", flags,
+			      flags & ~known);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) && !domain_is_parent(domain, context))
-		return fail(refuse(EINVAL, CAUSE_NO_DOMAIN_OF_KIND,
-				   "ibv_create_cq_ex(): parent_domain is none of this context"));
-	error = create_cq(context, attr->cqe, attr->cq_context, attr->channel, attr->comp_vector,
-			  &cq);
+		return refuse(EINVAL, CAUSE_NO_DOMAIN_OF_KIND,
+			      "ibv_create_cq_ex(): parent_domain is none of this context");
+	return 0;
+}
+
+struct ibv_cq_ex *urxe_create_cq_ex(struct ibv_context *context, struct ibv_cq_init_attr_ex *attr)
+{
+	uint32_t flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
+	struct ibv_pd *domain =
+		attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? attr->parent_domain : NULL;
+	int error = check_create_cq_ex(context, attr, flags, domain);
+	struct cq *cq = NULL;
+
+	if (!error)
+		error = create_cq(context, attr->cqe, attr->cq_context, attr->channel,
+				  attr->comp_vector, &cq);
 	if (error)
 		return fail(error);
 	if (domain)
@@ -170,16 +179,14 @@ int urxe_destroy_cq(struct ibv_cq *ibv)
 
 int urxe_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
-	struct progress_client *client = to_context(cq->context)->device->client;
-
 	if (unlikely(!HANDLE_IS_GOOD(to_cq(cq))))
 		return set_errno(REFUSE_HANDLE(ENOENT, "ibv_req_notify_cq()", to_cq(cq)));
 	guard_thread();
 	WATCH(to_cq(cq)->hca, arming, to_cq(cq));
 	cq_arm(to_cq(cq), solicited_only);
 	/* An application that asks for an event is about to wait for it rather than to poll. */
-	if (cq->channel && client && !channel_is_polled(cq->channel))
-		progress_app_sleeping(client);
+	if (cq->channel && !channel_is_polled(cq->channel))
+		progress_app_sleeping(to_context(cq->context)->device->client);
 	return 0;
 }
 
@@ -216,7 +223,7 @@ static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 	struct hca *hca = cq->hca;
 	uint64_t passed;
 
-	if (likely(!is_awaited(hca)) || !client)
+	if (likely(!is_awaited(hca)))
 		return;
 	if (progress_awaits(client)) {
 		passed = device_poll_while(device, is_awaited, hca, PROGRESS_AWAIT);
@@ -243,9 +250,6 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 		look_whether_awaited(cq, client);
 		return count;
 	}
-	/* A forked child that polls a CQ of its parent finds nothing. */
-	if (unlikely(!client))
-		return 0;
 	now = clock_now();
 	queue = (struct poll_queue){&cq->count, &cq->sleepers, &cq->lock, &cq_extra_of(cq)->turns};
 	if (progress_poll(client, now, &queue)) {

@@ -12,6 +12,7 @@
 
 #include "net/clock.h"
 #include "verbs/context.h"
+#include "verbs/inherited.h"
 
 #define WALL_CLOCK_PRECISION 5000 /* ns */
 #define WALL_CLOCK_TRIES 1000	  /* for the first sample; any later one may be left out */

@@ -26,6 +26,7 @@
 #include "verbs/context.h"
 #include "verbs/event.h"
 #include "verbs/host.h"
+#include "verbs/inherited.h"
 #include "verbs/profile.h"
 #include "verbs/registry.h"
 

@@ -54,7 +54,7 @@ struct device {
 	void (*removed)(struct device *device); /* set likewise: what ids are told when it fails */
 
 	pthread_mutex_t contexts_lock;
-	struct context *contexts; /* those that are told of the ports' events; utlist */
+	struct context *contexts; /* closed ones, too, as long as something names them; utlist */
 	struct channel *channels; /* of completions, which are told when it fails; utlist */
 };
 

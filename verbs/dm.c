@@ -10,6 +10,8 @@
 #include "net/cause/cause.h"
 #include "net/quarantine.h"
 #include "verbs/context.h"
+#include "verbs/domain.h"
+#include "verbs/inherited.h"
 
 /* Another name of device memory. */
 struct imported_dm {
@@ -52,7 +54,8 @@ static struct ibv_dm *name_dm(struct ibv_dm *dm, struct ibv_context *context)
 	return dm;
 }
 
-struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+/* In no list yet. */
+static struct ibv_dm *alloc_dm(struct ibv_context *context, const struct ibv_alloc_dm_attr *attr)
 {
 	struct dm *dm;
 	int error;
@@ -61,13 +64,12 @@ struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_
 		return fail(refuse(EINVAL, CAUSE_DM_ATTRIBUTES, "ibv_alloc_dm(): comp_mask is 0x%x",
 				   attr->comp_mask));
 	error = dm_alloc(to_hca(context), attr->length, attr->log_align_req, &dm);
-
 	return error ? fail(error) : name_dm(&dm->ibv, context);
 }
 
 struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 {
-	struct ibv_dm *dm = inherited_alloc_dm(context, attr);
+	struct ibv_dm *dm = alloc_dm(context, attr);
 
 	if (dm)
 		dm_list(to_dm(dm));
@@ -75,7 +77,7 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_at
 }
 
 /* The memory lives on, unless it is freed and this was its last name. */
-static void end_name(struct ibv_dm *name)
+static void dm_end_name(struct ibv_dm *name)
 {
 	struct ibv_context *context = name->context;
 	struct dm *dm = to_dm(name);
@@ -94,11 +96,16 @@ int urxe_free_dm(struct ibv_dm *dm)
 						    : REFUSE_DM(ENOENT, "ibv_free_dm()", dm);
 
 	if (!error)
-		end_name(dm);
+		dm_end_name(dm);
 	return set_errno(error);
 }
 
-/* The parent's threads may have held the lock of the list. */
+/* The parent's threads may have held the lock of the list: the child has nothing in it. */
+struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
+{
+	return alloc_dm(context, attr);
+}
+
 int inherited_free_dm(struct ibv_dm *dm)
 {
 	to_dm(dm)->listed = false;
@@ -111,13 +118,10 @@ struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	struct imported_dm *import;
 
 	if (!dm || !context_shares_file(dm->ibv.context, context))
-		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_dm(): handle %u %s",
-				   dm_handle,
-				   dm ? "is of a context with another cmd_fd"
-				      : "is no device memory's of this process"));
+		return fail(refuse_import("ibv_import_dm()", dm_handle, "device memory", dm));
 	import = calloc(1, sizeof(*import));
 	if (!import)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for device memory"));
 	import->ibv.handle = import->handle = dm_handle;
 	import->dm = dm;
 	names_add(&dm->names);
@@ -127,7 +131,7 @@ struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle)
 void urxe_unimport_dm(struct ibv_dm *dm)
 {
 	if (HANDLE_IS_GOOD((struct dm *)dm))
-		end_name(dm);
+		dm_end_name(dm);
 }
 
 struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,

@@ -15,6 +15,7 @@
 #include "emu/objects/access.h"
 #include "net/cause/cause.h"
 #include "verbs/context.h"
+#include "verbs/domain.h"
 
 #define DMABUF_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 #define DMABUF_ACCESS (DMABUF_WRITES | IBV_ACCESS_REMOTE_READ)
@@ -86,7 +87,7 @@ static int dmabuf_map(int fd, uint64_t offset, size_t length, int access, struct
 	struct dmabuf *dmabuf = malloc(sizeof(*dmabuf));
 
 	if (!dmabuf)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a memory region");
 	dmabuf->length = length;
 	dmabuf->mapping = mmap(NULL, length, protection, MAP_SHARED, fd, offset);
 	if (dmabuf->mapping == MAP_FAILED) {

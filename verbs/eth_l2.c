@@ -12,6 +12,7 @@
 
 #include "net/clock.h"
 #include "net/netdev.h"
+#include "net/syscalls.h"
 #include "net/wire/gid.h"
 #include "verbs/context.h"
 #include "verbs/neighbour.h"
@@ -78,7 +79,7 @@ static int neighbours_address(const struct neighbour *neighbour, const struct so
 		state = neighbour_state(neighbour, mac);
 		if (state & NEIGHBOUR_VALID)
 			return 0;
-		nanosleep(&pause, NULL);
+		sys_nanosleep(&pause);
 	} while (state != NUD_FAILED && clock_now() < until);
 	return EHOSTUNREACH;
 }

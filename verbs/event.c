@@ -5,8 +5,9 @@
 
 #include "emu/inject/event.h"
 #include "net/clock.h"
+#include "verbs/channel.h"
 #include "verbs/context.h"
-#include "verbs/hooks.h"
+#include "verbs/inherited.h"
 #include "verbs/open_qp.h"
 
 #define ACKNOWLEDGED_SOON 1000000000 /* ns */
@@ -45,28 +46,6 @@ static bool is_object_event(enum ibv_event_type type)
 
 /* --- delivery ----------------------------------------------------------------- */
 
-void event_listen(struct context *context)
-{
-	struct device *device = context->device;
-
-	pthread_mutex_lock(&device->contexts_lock);
-	DL_APPEND(device->contexts, context);
-	/* From now on hooks_enable() finds it. */
-	if (hooks_on())
-		hooks_set_operations(context);
-	pthread_mutex_unlock(&device->contexts_lock);
-}
-
-void event_unlisten(struct context *context)
-{
-	struct device *device = context->device;
-
-	pthread_mutex_lock(&device->contexts_lock);
-	DL_DELETE(device->contexts, context);
-	context->closed = true;
-	pthread_mutex_unlock(&device->contexts_lock);
-}
-
 void deliver_completion(void *context, struct cq *cq)
 {
 	struct ibv_comp_channel *channel = cq->ibv.channel;
@@ -74,18 +53,6 @@ void deliver_completion(void *context, struct cq *cq)
 	if (channel)
 		event_fd_push_embedded(channel_events(channel),
 				       &((struct cq_extra *)cq->verbs)->completion);
-}
-
-static bool is_of_shared_qp(enum ibv_event_type type, const struct qp *element)
-{
-	switch (type) {
-	case IBV_EVENT_CQ_ERR:
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
-		return false;
-	default:
-		return element->xrc_domain;
-	}
 }
 
 static void push_to_handle(struct ibv_qp *handle, int type)
@@ -108,7 +75,7 @@ void deliver_async(void *context, enum ibv_event_type type, void *element)
 	struct context *listener;
 
 	if (is_object_event(type)) {
-		if (is_of_shared_qp(type, element))
+		if (event_subject(type) == EVENT_OF_QP && ((struct qp *)element)->xrc_domain)
 			qp_each_handle(element, push_to_handle, type);
 		else
 			event_fd_push(&context_of(element)->async, element, type);

@@ -28,13 +28,6 @@ void deliver_async(void *context, enum ibv_event_type type, void *element);
 void deliver_no_more(struct device *device);
 
 /*
- * A context receives the events of its ports from event_listen() to event_unlisten(), and its
- * operations are exchanged when hooks go on.
- */
-void event_listen(struct context *context);
-void event_unlisten(struct context *context);
-
-/*
  * No more events about @element: those that the application hasn't taken are dropped,
  * and those that it has are waited for until *@completed acknowledgements equal
  * *@taken (ibv_ack_async_event(3)).

@@ -6,7 +6,8 @@
  * applications may poll it, and may set O_NONBLOCK on it. Events stay in memory
  * rather than in the descriptor because ibv_destroy_cq() has to take back those of its CQ.
  *
- * event_fd.lock is a leaf: nothing is called under it.
+ * event_fd.lock is a leaf: under it only the callers' functions are called that count what is
+ * taken.
  */
 #ifndef URXE_VERBS_EVENT_FD_H
 #define URXE_VERBS_EVENT_FD_H
@@ -61,9 +62,8 @@ struct event_record {
 	struct event_record *prev, *next; /* utlist */
 	void *element;			  /* the object, or the port number */
 	int type;
-	bool embedded; /* in its object or the reserve, rather than allocated */
-	unsigned int
-		count; /* how often it is in the queue: only its object's record more than once */
+	bool embedded;	    /* in its object or the reserve, rather than allocated */
+	unsigned int count; /* how often it is queued: an object's own perhaps more than once */
 };
 
 #define EVENT_FD_RESERVE 16
@@ -93,7 +93,7 @@ bool event_fd_destroy(struct event_fd *events);
 
 /* Add an event. It is lost when there is neither memory nor reserve, or the queue is closed. */
 void event_fd_push(struct event_fd *events, void *element, int type);
-/* Add the event of an object whose record lives in it, @embedded. It may be queued already. */
+/* Add the event of an object, in which @record lies: it is @embedded, and may be queued already. */
 void event_fd_push_embedded(struct event_fd *events, struct event_record *record);
 
 /* Take the oldest event, if there is one, and call @taken with it under the lock. */

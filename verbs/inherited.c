@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * Contexts that a forked child finds: they are the parent's, whose threads may have held their
- * locks at the fork. Their operations are exchanged for these, which touch nothing: sending and
- * creating fail, polling finds nothing, destroying does nothing. What stays are device memory and
- * the question how much there is of it, which take no lock. The child opens devices of its own.
- */
+#include "verbs/inherited.h"
+
 #include <unistd.h>
 
 #include "verbs/check/check.h"

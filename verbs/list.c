@@ -124,7 +124,7 @@ static struct list *make_list(int *count)
 	list = calloc(1, sizeof(*list) + (own_count + real_count + 1) * sizeof(*list->devices));
 	if (!list) {
 		free_real_list(real);
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a list of devices"));
 	}
 	list->real = real;
 	for (unsigned int i = 0; i < own_count; i++)

@@ -10,6 +10,7 @@
 #include "net/cause/cause.h"
 #include "net/quarantine.h"
 #include "verbs/context.h"
+#include "verbs/domain.h"
 
 /* Another name of a region. */
 struct imported_mr {
@@ -108,7 +109,7 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 }
 
 /* The region lives on, unless it is destroyed and this was its last name. */
-static void end_name(struct ibv_mr *name)
+static void mr_end_name(struct ibv_mr *name)
 {
 	struct mr *mr = to_mr(name);
 
@@ -130,7 +131,7 @@ int urxe_dereg_mr(struct ibv_mr *name)
 	if (error)
 		return error;
 	domain_put(mr->ibv.pd);
-	end_name(name);
+	mr_end_name(name);
 	return 0;
 }
 
@@ -143,13 +144,10 @@ struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 		return fail(domain_refuse(EINVAL, "ibv_import_mr()", pd));
 	mr = mr_find(to_pd(pd)->hca, mr_handle);
 	if (!mr || !context_shares_file(mr->ibv.context, pd->context))
-		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_mr(): handle %u %s",
-				   mr_handle,
-				   mr ? "is of a context with another cmd_fd"
-				      : "is no region's of this process"));
+		return fail(refuse_import("ibv_import_mr()", mr_handle, "region", mr));
 	import = calloc(1, sizeof(*import));
 	if (!import)
-		return fail(ENOMEM);
+		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a memory region"));
 	import->ibv = mr->ibv;
 	import->ibv.context = pd->context;
 	import->ibv.pd = pd;
@@ -166,7 +164,7 @@ struct ibv_mr *urxe_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 void urxe_unimport_mr(struct ibv_mr *mr)
 {
 	if (HANDLE_IS_GOOD((struct mr *)mr))
-		end_name(mr);
+		mr_end_name(mr);
 }
 
 struct ibv_mr *urxe_alloc_null_mr(struct ibv_pd *pd)

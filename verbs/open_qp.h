@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A queue pair of the type XRC_RECV may have several handles: the one that ibv_create_qp_ex()
- * returned, and those of ibv_open_qp(). The first is the core's
- * object; the others look like it as far as verbs/ looks at any QP, with a handle that is none,
- * so that what only a real one can do is refused. The QP goes with its last handle.
+ * returned, and those of ibv_open_qp(). The first is the core's object; the others look like it as
+ * far as verbs/ looks at any QP, with a handle that is none, so that what only a real one can do is
+ * refused. The QP goes with its last handle.
  *
  * Each handle keeps the XRC domain by which it was made from being closed, and with it the context.
  *
- * device.contexts_lock protects the handles of a QP. Called by verbs/qp.c and verbs/event.c.
+ * device.contexts_lock protects the handles of a QP. Called by verbs/qp.c, verbs/event.c and
+ * verbs/context.c.
  */
 #ifndef URXE_VERBS_OPEN_QP_H
 #define URXE_VERBS_OPEN_QP_H

@@ -78,9 +78,6 @@ struct ibv_dm *urxe_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_at
 int urxe_free_dm(struct ibv_dm *dm);
 struct ibv_dm *urxe_import_dm(struct ibv_context *context, uint32_t dm_handle);
 void urxe_unimport_dm(struct ibv_dm *dm);
-/* In a forked child, of whose parent @context is. */
-struct ibv_dm *inherited_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
-int inherited_free_dm(struct ibv_dm *dm);
 struct ibv_mr *urxe_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
 			      size_t length, unsigned int access);
 

@@ -4,6 +4,8 @@
  * that its objects need no locking; we lock regardless. A parent domain and an import are
  * names of their protection domain, told apart by the HCA that they don't have.
  */
+#include "verbs/domain.h"
+
 #include <stdlib.h>
 
 #include "net/quarantine.h"
@@ -116,7 +118,7 @@ static int dealloc_parent_domain(struct parent_domain *parent)
 }
 
 /* The protection domain lives on, unless it is destroyed and this was its last name. */
-static void end_name(struct ibv_pd *name)
+static void pd_end_name(struct ibv_pd *name)
 {
 	struct ibv_context *context = name->context;
 	bool imported = to_parent(name);
@@ -138,7 +140,7 @@ int urxe_dealloc_pd(struct ibv_pd *pd)
 		return dealloc_parent_domain(to_parent(pd));
 	error = pd_destroy(to_pd(pd));
 	if (!error)
-		end_name(pd);
+		pd_end_name(pd);
 	return error;
 }
 
@@ -148,10 +150,7 @@ struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	struct parent_domain *import;
 
 	if (!pd || !context_shares_file(pd->ibv.context, context))
-		return fail(refuse(ENOENT, CAUSE_IMPORT_UNKNOWN, "ibv_import_pd(): handle %u %s",
-				   pd_handle,
-				   pd ? "is of a context with another cmd_fd"
-				      : "is no protection domain's of this process"));
+		return fail(refuse_import("ibv_import_pd()", pd_handle, "protection domain", pd));
 	import = calloc(1, sizeof(*import));
 	if (!import)
 		return fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a protection domain"));
@@ -167,7 +166,7 @@ struct ibv_pd *urxe_import_pd(struct ibv_context *context, uint32_t pd_handle)
 void urxe_unimport_pd(struct ibv_pd *pd)
 {
 	if (has_handle(pd) && (!to_parent(pd) || is_import(pd)))
-		end_name(pd);
+		pd_end_name(pd);
 }
 
 struct ibv_td *urxe_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *attr)

@@ -12,8 +12,8 @@
  *
  * Every function may be called by any thread. A client's progress() is called by any
  * thread too and does its own try-lock; no lock is held while progress() or
- * deadline() runs. Attaching and detaching take a lock that is never held for long;
- * the other functions take none.
+ * deadline() runs. Attaching, detaching and refreshing take a lock that is never held
+ * for long; the other functions wait for none.
  *
  * A fork() leaves the parent untouched. The child has no progress thread: with what
  * it inherited, progress_poll() still calls progress(), progress_attach() fails with

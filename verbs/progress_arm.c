@@ -11,9 +11,9 @@
  * to take.
  */
 #include <sys/epoll.h>
-#include <unistd.h>
 #include <utlist.h>
 
+#include "net/syscalls.h"
 #include "verbs/progress_internal.h"
 
 static bool control(const struct progress *progress, int operation, int fd, uint32_t events)
@@ -43,7 +43,7 @@ static bool is_ours(const struct progress *progress)
 void progress_arming_close(struct progress *progress)
 {
 	if (progress->armed_set >= 0 && is_ours(progress))
-		close(progress->armed_set);
+		sys_close(progress->armed_set);
 	progress->armed_set = -1;
 }
 

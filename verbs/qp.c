@@ -12,6 +12,7 @@
 #include "net/qp_text.h"
 #include "net/wire/wire.h"
 #include "verbs/context.h"
+#include "verbs/domain.h"
 #include "verbs/event.h"
 #include "verbs/open_qp.h"
 #include "verbs/preload/export.h"

@@ -19,6 +19,7 @@
 #include "net/wire/wire.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
+#include "verbs/inherited.h"
 
 #define FIRST_CAPACITY 16
 

@@ -59,6 +59,7 @@ int urxe_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			 struct ibv_device_attr_ex *attr, size_t attr_size)
 {
+	const struct hca_limits *limits = &to_hca(context)->limits;
 	struct ibv_device_attr_ex all = {};
 
 	if (attr_size < sizeof(all.orig_attr))
@@ -70,19 +71,18 @@ int urxe_query_device_ex(struct ibv_context *context, const struct ibv_query_dev
 		return set_errno(
 			refuse_mask("ibv_query_device_ex(), input->comp_mask", input->comp_mask));
 	urxe_query_device(context, &all.orig_attr);
-	all.device_cap_flags_ex =
-		all.orig_attr.device_cap_flags | to_hca(context)->limits.cap_flags_ex;
-	if (!to_hca(context)->limits.no_odp)
+	all.device_cap_flags_ex = all.orig_attr.device_cap_flags | limits->cap_flags_ex;
+	if (!limits->no_odp)
 		all.odp_caps = odp_caps;
-	if (!to_hca(context)->limits.no_odp && capacity_has(to_hca(context), IBV_DEVICE_XRC))
+	if (!limits->no_odp && capacity_has(to_hca(context), IBV_DEVICE_XRC))
 		all.xrc_odp_caps = odp_xrc_caps;
-	all.max_dm_size = to_hca(context)->limits.max_dm_size;
+	all.max_dm_size = limits->max_dm_size;
 	all.phys_port_cnt_ex = all.orig_attr.phys_port_cnt;
-	all.completion_timestamp_mask = to_hca(context)->limits.completion_timestamp_mask;
+	all.completion_timestamp_mask = limits->completion_timestamp_mask;
 	all.hca_core_clock = all.completion_timestamp_mask ? CORE_CLOCK : 0;
 	all.cq_mod_caps = (struct ibv_cq_moderation_caps){
-		.max_cq_count = to_hca(context)->limits.max_cq_count,
-		.max_cq_period = to_hca(context)->limits.max_cq_period,
+		.max_cq_count = limits->max_cq_count,
+		.max_cq_period = limits->max_cq_period,
 	};
 	/* The application's structure may be older or newer than ours. */
 	memset(attr, 0, attr_size);
@@ -284,10 +284,12 @@ int urxe_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned 
 
 int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	if (!port_of(context, port_num, "ibv_query_pkey()") || index != 0) {
-		if (index)
-			refuse(EINVAL, CAUSE_PKEY, "ibv_query_pkey(): index is %d", index);
-		errno = EINVAL;
+	int error = port_of(context, port_num, "ibv_query_pkey()") ? 0 : EINVAL;
+
+	if (index != 0)
+		error = refuse(EINVAL, CAUSE_PKEY, "ibv_query_pkey(): index is %d", index);
+	if (error) {
+		errno = error;
 		return -1;
 	}
 	*pkey = htobe16(PKEY_DEFAULT);
@@ -296,10 +298,14 @@ int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __
 
 int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (port_of(context, port_num, "ibv_get_pkey_index()") && pkey == htobe16(PKEY_DEFAULT))
-		return 0;
+	int error = port_of(context, port_num, "ibv_get_pkey_index()") ? 0 : EINVAL;
+
 	if (pkey != htobe16(PKEY_DEFAULT))
-		refuse(EINVAL, CAUSE_PKEY, "ibv_get_pkey_index(): pkey is 0x%04x", be16toh(pkey));
-	errno = EINVAL;
-	return -1;
+		error = refuse(EINVAL, CAUSE_PKEY, "ibv_get_pkey_index(): pkey is 0x%04x",
+			       be16toh(pkey));
+	if (error) {
+		errno = error;
+		return -1;
+	}
+	return 0;
 }

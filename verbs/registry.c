@@ -161,6 +161,20 @@ void registry_release(void)
 	pthread_mutex_unlock(&registry.lock);
 }
 
+int registry_attach(const struct progress_ops *ops, void *context, struct progress_client **client)
+{
+	struct progress *progress;
+	struct capture *capture;
+	int error = registry_acquire(&progress, &capture);
+
+	if (error)
+		return error;
+	error = progress_attach(progress, ops, context, client);
+	if (error)
+		registry_release();
+	return error;
+}
+
 /* --- fork and exit ----------------------------------------------------------- */
 
 static void registry_before_fork(void)

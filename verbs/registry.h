@@ -33,6 +33,8 @@ struct injector *registry_injector(void);
 /* The progress thread and the capture file, shared by the open devices. 0 or an errno. */
 int registry_acquire(struct progress **progress, struct capture **capture);
 void registry_release(void);
+/* Have the progress thread serve @context by @ops while the process lives. 0 or an errno. */
+int registry_attach(const struct progress_ops *ops, void *context, struct progress_client **client);
 /* While it is acquired: where the process shows what it has. */
 struct observe *registry_observe(void);
 

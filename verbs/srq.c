@@ -6,6 +6,7 @@
 
 #include "net/guard.h"
 #include "verbs/context.h"
+#include "verbs/domain.h"
 #include "verbs/event.h"
 #include "verbs/preload/export.h"
 

@@ -9,17 +9,26 @@
 
 #include "net/syscalls.h"
 
-int wakeup_open(struct wakeup *wakeup)
+static int open_pipe(int ends[2])
 {
-	int ends[2];
+	return pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0 ? errno : 0;
+}
 
-	*wakeup = (struct wakeup){.reader = -1, .writer = -1};
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return errno;
+static void use_pipe(struct wakeup *wakeup, const int ends[2])
+{
 	wakeup->identity = descriptor_identify(ends[0]);
 	wakeup->reader = ends[0];
 	wakeup->writer = ends[1];
-	return 0;
+}
+
+int wakeup_open(struct wakeup *wakeup)
+{
+	int ends[2], error = open_pipe(ends);
+
+	*wakeup = (struct wakeup){.reader = -1, .writer = -1};
+	if (!error)
+		use_pipe(wakeup, ends);
+	return error;
 }
 
 void wakeup_close(struct wakeup *wakeup)
@@ -77,15 +86,13 @@ bool wakeup_end_sleep(struct wakeup *wakeup, short events)
 
 int wakeup_reopen(struct wakeup *wakeup)
 {
-	int ends[2];
+	int ends[2], error = open_pipe(ends);
 
-	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-		return errno;
+	if (error)
+		return error;
 	while (atomic_load(&wakeup->writing))
 		sched_yield();
 	wakeup_close(wakeup);
-	wakeup->identity = descriptor_identify(ends[0]);
-	wakeup->reader = ends[0];
-	wakeup->writer = ends[1];
+	use_pipe(wakeup, ends);
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include "emu/cm/cm_internal.h"
 #include "emu/cm/gsi.h"
 #include "emu/hca.h"
+#include "net/cause/cause.h"
 #include "net/log.h"
 #include "net/observe/observe.h"
 #include "net/random.h"
@@ -88,7 +89,7 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
 	if (*id)
 		cm_watch_begin(cm);
 	pthread_mutex_unlock(&cm->lock);
-	return *id ? 0 : ENOMEM;
+	return *id ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a connection or a listener");
 }
 
 void cm_set_state(struct cm_id *id, enum cm_state state)

@@ -3,10 +3,13 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "tests/must.h"
@@ -421,5 +424,163 @@ int scenario_manager(void)
 	if (!error)
 		error = connection_use(&connection);
 	connection_destroy(&connection);
+	return error;
+}
+
+/* --- rsockets ----------------------------------------------------------------------------- */
+
+struct sockets {
+	int listener, client, server, datagrams[2]; /* -1: not open */
+	char mapped[64];
+};
+
+static const char words[] = "some words";
+
+/* Until one of @fds is ready, or its connection is over. */
+static int await_sockets(struct pollfd *fds, nfds_t count, const char *what)
+{
+	int ready;
+
+	try_errno((ready = rpoll(fds, count, PATIENCE * 1000)) >= 0);
+	must_msg(ready, "%s: waited for in vain", what);
+	return 0;
+}
+
+static int open_socket(int type, int *fd)
+{
+	try_errno((*fd = rsocket(AF_INET, type, 0)) >= 0);
+	try_errno(rbind(*fd, node_address(0), sizeof(struct sockaddr_in)) == 0);
+	return 0;
+}
+
+static int socket_name(int fd, struct sockaddr_in *name)
+{
+	socklen_t length = sizeof(*name);
+
+	try_errno(rgetsockname(fd, (struct sockaddr *)name, &length) == 0);
+	return 0;
+}
+
+static int socket_error(int fd)
+{
+	int error;
+	socklen_t length = sizeof(error);
+
+	try_errno(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) == 0);
+	must_msg(error > 0, "a connection fails without an errno");
+	return error;
+}
+
+/* The client doesn't wait for the server, which is the same thread. */
+static int sockets_connect(struct sockets *sockets)
+{
+	struct pollfd fds[2];
+	struct sockaddr_in name;
+	int entries = 4;
+
+	try(open_socket(SOCK_STREAM, &sockets->listener));
+	try_errno(rlisten(sockets->listener, 1) == 0);
+	try_errno(rfcntl(sockets->listener, F_SETFL, O_NONBLOCK) == 0);
+	try(socket_name(sockets->listener, &name));
+	try_errno((sockets->client = rsocket(AF_INET, SOCK_STREAM, 0)) >= 0);
+	try_errno(rsetsockopt(sockets->client, SOL_RDMA, RDMA_IOMAPSIZE, &entries,
+			      sizeof(entries)) == 0);
+	try_errno(rfcntl(sockets->client, F_SETFL, O_NONBLOCK) == 0);
+	try_errno(rconnect(sockets->client, (struct sockaddr *)&name, sizeof(name)) == 0 ||
+		  errno == EINPROGRESS);
+	for (;;) {
+		fds[0] = (struct pollfd){.fd = sockets->client, .events = POLLOUT};
+		fds[1] = (struct pollfd){.fd = sockets->server < 0 ? sockets->listener : -1,
+					 .events = POLLIN};
+		try(await_sockets(fds, 2, "a connection"));
+		if (fds[0].revents & POLLERR)
+			return socket_error(sockets->client);
+		if (fds[0].revents)
+			return 0;
+		if (fds[1].revents)
+			try_errno((sockets->server = raccept(sockets->listener, NULL, NULL)) >= 0 ||
+				  errno == EAGAIN);
+	}
+}
+
+static int receive_words(int fd)
+{
+	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+	char received[sizeof(words)] = "";
+
+	try(await_sockets(&poll_fd, 1, "data"));
+	errno = 0;
+	if (rrecv(fd, received, sizeof(received), 0) != sizeof(words))
+		return errno ? errno : ECONNRESET;
+	must(strcmp(received, words) == 0);
+	return 0;
+}
+
+static int sockets_talk(struct sockets *sockets)
+{
+	const off_t offset = 7;
+
+	try_errno(rsend(sockets->client, words, sizeof(words), 0) == sizeof(words));
+	try(receive_words(sockets->server));
+	/* Into our own memory: the client is told of it before the data. */
+	try_errno(riomap(sockets->server, sockets->mapped, sizeof(sockets->mapped), PROT_WRITE, 0,
+			 offset) == offset);
+	try_errno(rsend(sockets->server, words, sizeof(words), 0) == sizeof(words));
+	try(receive_words(sockets->client));
+	try_errno(riowrite(sockets->client, words, sizeof(words), offset, 0) == sizeof(words));
+	try_errno(rsend(sockets->client, words, sizeof(words), 0) == sizeof(words));
+	try(receive_words(sockets->server));
+	must(strcmp(sockets->mapped, words) == 0);
+	return 0;
+}
+
+/* Until it has arrived: datagrams may be lost. */
+static int send_datagram(int from, int to, const struct sockaddr_in *name)
+{
+	struct pollfd fd = {.fd = to, .events = POLLIN};
+	int ready;
+
+	for (int i = 0; i < PATIENCE; i++) {
+		try_errno(rsendto(from, words, sizeof(words), 0, (const struct sockaddr *)name,
+				  sizeof(*name)) == sizeof(words));
+		try_errno((ready = rpoll(&fd, 1, 1000)) >= 0);
+		if (ready)
+			return receive_words(to);
+	}
+	must(!"a datagram: waited for in vain");
+	return 0;
+}
+
+/* The first ones by UDP, the others from queue pair to queue pair. */
+static int sockets_send_datagrams(struct sockets *sockets)
+{
+	struct sockaddr_in names[2];
+
+	for (int i = 0; i < 2; i++) {
+		try(open_socket(SOCK_DGRAM, &sockets->datagrams[i]));
+		try(socket_name(sockets->datagrams[i], &names[i]));
+	}
+	for (int i = 0; i < 6; i++)
+		try(send_datagram(sockets->datagrams[i % 2], sockets->datagrams[(i + 1) % 2],
+				  &names[(i + 1) % 2]));
+	return 0;
+}
+
+int scenario_sockets(void)
+{
+	static struct sockets sockets;
+	int error, *fds[] = {&sockets.client, &sockets.server, &sockets.listener,
+			     &sockets.datagrams[0], &sockets.datagrams[1]};
+
+	sockets = (struct sockets){-1, -1, -1, {-1, -1}};
+	error = sockets_connect(&sockets);
+	if (!error)
+		error = sockets_talk(&sockets);
+	if (!error)
+		error = sockets_send_datagrams(&sockets);
+	for (unsigned int i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
+		if (*fds[i] >= 0)
+			must(rclose(*fds[i]) == 0);
+	}
 	return error;
 }

@@ -13,4 +13,7 @@ int scenario_verbs(void);
 /* A connection of librdmacm with itself, and data over it. 0 or an errno. */
 int scenario_manager(void);
 
+/* rsockets: a stream between two of them, with a mapping, and datagrams. 0 or an errno. */
+int scenario_sockets(void);
+
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Each allocation fails once, of the library, of the C library on its behalf and in all threads:
- * some call says so by an errno, or nothing is noticed at all. Nothing crashes, ends the process,
- * or is waited for in vain; what was made is destroyed; and then everything works.
+ * some call says so by an errno, and why on stderr, or nothing is noticed at all. Nothing crashes,
+ * ends the process, or is waited for in vain; what was made is destroyed; and then everything
+ * works.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -16,6 +17,7 @@
 
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/scenario.h"
 
@@ -68,12 +70,14 @@ EXPORT int posix_memalign(void **memory, size_t alignment, size_t size)
 static const struct variant {
 	int (*scenario)(void);
 	const char *check; /* URXE_CHECK, or NULL */
-} variants[] = {{scenario_verbs}, {scenario_manager}, {scenario_manager, "order"}};
+} variants[] = {
+	{scenario_verbs}, {scenario_manager}, {scenario_manager, "order"}, {scenario_sockets}};
 
 /* In a process of its own: what is made once is made anew. */
 static void run_child(const struct variant *variant, long number)
 {
 	int (*scenario)(void) = variant->scenario;
+	static struct said said;
 	bool reached;
 	int error;
 
@@ -81,9 +85,13 @@ static void run_child(const struct variant *variant, long number)
 	if (variant->check)
 		setenv("URXE_CHECK", variant->check, 1);
 	mallopt(M_PERTURB, 0xa5); /* what is freed isn't what it was */
+	said_begin(&said);
 	atomic_store(&left, number);
 	error = scenario();
 	reached = atomic_exchange(&left, 0) <= 0;
+	said_end(&said);
+	fputs(said.text, stderr);
+	must_msg(error != ENOMEM || *said.text, "ENOMEM without a word");
 	if (!reached)
 		_exit(error ? 1 : UNREACHED);
 	error = scenario();

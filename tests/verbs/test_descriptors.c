@@ -34,7 +34,7 @@
 
 /* --- too few --------------------------------------------------------------------------- */
 
-static int (*const scenarios[])(void) = {scenario_verbs, scenario_manager};
+static int (*const scenarios[])(void) = {scenario_verbs, scenario_manager, scenario_sockets};
 
 static void set_limit(rlim_t limit)
 {
@@ -87,6 +87,26 @@ START_TEST(too_few_are_an_error)
 	} while (WEXITSTATUS(status) && count < MOST);
 	ck_assert_int_eq(WEXITSTATUS(status), 0);
 	ck_assert_int_gt(count, 5);
+}
+END_TEST
+
+/* As poll(2) needs none. */
+START_TEST(rpoll_needs_no_descriptor)
+{
+	struct pollfd fd = {.events = POLLIN};
+	int client, next;
+
+	open_streams(&client, &fd.fd);
+	settle(client, fd.fd);
+	next = dup(0);
+	must(next > 0 && close(next) == 0);
+	set_limit(next);
+	ck_assert_int_eq(rpoll(&fd, 1, 100), 0);
+	send_all(client, "", 1);
+	ck_assert_int_eq(rpoll(&fd, 1, PATIENCE), 1);
+	ck_assert_int_eq(fd.revents, POLLIN);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(fd.fd), 0);
 }
 END_TEST
 
@@ -410,6 +430,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 2 * CHILD_PATIENCE);
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
+	tcase_add_test(tests, rpoll_needs_no_descriptor);
 	tcase_add_test(tests, groups_take_descriptors_until_there_is_none);
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
 	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);

@@ -26,6 +26,7 @@
 
 /* Exported, but in no header. */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port, unsigned int index, int *type);
 
 #define CHILDREN 12    /* for each call */
 #define FIRST_CALLS 10 /* each of a process of its own */
@@ -171,6 +172,23 @@ static void newer(void)
 	must(said_count(&said, CAUSE_FORKED_CHILD) == 1);
 }
 
+/* Nor are those that rdma-core has for itself and its inline functions. */
+static void query_gids(void)
+{
+	struct ibv_gid_entry entry;
+	static struct said said;
+	int type;
+
+	if (SANITIZED)
+		return;
+	said_begin(&said);
+	must(ibv_query_gid_ex(pair.context, 1, 0, &entry, 0) == EOPNOTSUPP);
+	said_end(&said);
+	must(said_count(&said, CAUSE_FORKED_CHILD) == 1);
+	must(ibv_query_gid_table(pair.context, &entry, 1, 0) == -EOPNOTSUPP);
+	must(ibv_query_gid_type(pair.context, 1, 0, &type) == -1 && errno == EOPNOTSUPP);
+}
+
 /*
  * Devices of its own, with everything. TSan allows such a child no thread of its own, and of ASan's
  * allocator a thread of the parent may have had a lock.
@@ -196,8 +214,8 @@ static void just_exit(void)
 }
 
 static void (*const calls[])(void) = {
-	post_send, post_recv, poll,    stage,	notifications, modify_and_query,
-	create,	   newer,     destroy, destroy, start_anew,    just_exit,
+	post_send, post_recv,  poll,	stage,	 notifications, modify_and_query, create,
+	newer,	   query_gids, destroy, destroy, start_anew,	just_exit,
 };
 
 /* --- the parent, busy with all of it ----------------------------------------------------- */
@@ -289,6 +307,35 @@ START_TEST(calls_in_a_child)
 		must(pthread_join(threads[i], NULL) == 0);
 	destroy_others();
 	pair_close(&pair);
+}
+END_TEST
+
+/* What is left of a device that the parent has closed isn't the child's either. */
+START_TEST(objects_of_a_closed_device)
+{
+	int status;
+	pid_t child;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	must(ibv_close_device(pair.context) == 0);
+	child = fork();
+	must(child >= 0);
+	if (child == 0) {
+		alarm(PATIENCE);
+		errno = 0;
+		must(!ibv_reg_mr(pair.pd, pair.buffer, 8, 0) && errno == EOPNOTSUPP);
+		must(ibv_destroy_qp(pair.sender) == 0 && ibv_destroy_qp(pair.receiver) == 0);
+		must(ibv_destroy_cq(pair.send_cq) == 0 && ibv_destroy_cq(pair.recv_cq) == 0);
+		must(ibv_destroy_comp_channel(pair.channel) == 0);
+		must(ibv_dereg_mr(pair.mr) == 0 && ibv_dealloc_pd(pair.pd) == 0);
+		_exit(0);
+	}
+	must(waitpid(child, &status, 0) == child);
+	ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+	must(ibv_destroy_qp(pair.sender) == 0 && ibv_destroy_qp(pair.receiver) == 0);
+	must(ibv_destroy_cq(pair.send_cq) == 0 && ibv_destroy_cq(pair.recv_cq) == 0);
+	must(ibv_destroy_comp_channel(pair.channel) == 0);
+	must(ibv_dereg_mr(pair.mr) == 0 && ibv_dealloc_pd(pair.pd) == 0);
 }
 END_TEST
 
@@ -472,6 +519,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 3 * PATIENCE);
 	tcase_add_loop_test(tests, calls_in_a_child, 0, sizeof(calls) / sizeof(*calls));
+	tcase_add_test(tests, objects_of_a_closed_device);
 	tcase_add_test(tests, exit_of_a_child);
 	tcase_add_test(tests, acknowledgements_in_a_child);
 	tcase_add_loop_test(tests, forks_beside_the_first_call, 0, FIRST_CALLS);

@@ -19,10 +19,12 @@
 #include "tests/must.h"
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
+#include "tests/unit/open_descriptors.h"
 #include "tests/verbs/manager.h"
 #include "tests/verbs/namespace.h"
 #include "tests/verbs/other_process.h"
 #include "tests/verbs/rsockets.h"
+#include "verbs/rsocket/rsocket_wire.h"
 
 #define NODE "10.99.0.1"
 #define PEER "10.99.0.2"    /* which no host has, but the neighbour table */
@@ -385,8 +387,16 @@ static int resolve_l2(const char *gid, uint8_t sgid_index, uint8_t mac[6], uint1
 
 	memset(mac, 0xee, 6);
 	*vid = 76;
-	ck_assert_int_eq(inet_pton(AF_INET6, gid, &attr.grh.dgid), 1);
+	must(inet_pton(AF_INET6, gid, &attr.grh.dgid) == 1);
 	return ibv_resolve_eth_l2_from_gid(id->verbs, &attr, mac, vid);
+}
+
+static void resolve_silent(void *unused)
+{
+	uint8_t mac[6];
+	uint16_t vid;
+
+	must(resolve_l2("::ffff:" SILENT, 0, mac, &vid) == EHOSTUNREACH);
 }
 
 START_TEST(ethernet_addresses)
@@ -419,7 +429,8 @@ START_TEST(ethernet_addresses)
 	ck_assert_int_eq(resolve_l2("::ffff:" BEYOND, 0, mac, &vid), ENETUNREACH);
 	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/mcast_solicit", "1"));
 	ck_assert(write_file("/proc/sys/net/ipv4/neigh/urxe0/retrans_time_ms", "100"));
-	ck_assert_int_eq(resolve_l2("::ffff:" SILENT, 0, mac, &vid), EHOSTUNREACH);
+	resolve_silent(NULL);
+	ck_assert(returns_cancelled(resolve_silent, NULL));
 }
 END_TEST
 
@@ -491,6 +502,54 @@ START_TEST(datagrams_longer_than_the_mtu)
 	send_datagram(sender, &names[1], LONG);
 	expect_datagram(receiver, LONG);
 	close_pair();
+}
+END_TEST
+
+/* By UDP, from a host that has gone by the time when it is answered. */
+static void receive_from_silent(struct sockaddr_in *name)
+{
+	struct {
+		struct rsocket_udp_header header;
+		uint8_t data[5];
+	} datagram = {.header = {.tag = htobe32(RSOCKET_UDP_TAG),
+				 .version = 4,
+				 .kind = RSOCKET_UDP_DATA,
+				 .length = RSOCKET_UDP_IPV4_LENGTH,
+				 .qpn = htobe32(0x1234)}};
+	socklen_t length = sizeof(*name);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	ip("link set lo up");
+	ip("addr add " SILENT "/32 dev lo");
+	must(fd >= 0);
+	must(bind(fd, socket_address(SILENT, 0), length) == 0);
+	must(getsockname(fd, (struct sockaddr *)name, &length) == 0);
+	must(sendto(fd, &datagram, RSOCKET_UDP_IPV4_LENGTH + 5, 0,
+		    (const struct sockaddr *)&names[0], length) == RSOCKET_UDP_IPV4_LENGTH + 5);
+	expect_datagram(sender, 5);
+	close(fd);
+	ip("addr del " SILENT "/32 dev lo");
+}
+
+static void answer(void *name)
+{
+	send_datagram(sender, name, 5);
+}
+
+/* The first time for what stays open. */
+START_TEST(datagram_cancelled_while_waiting)
+{
+	struct sockaddr_in name;
+	unsigned int open;
+
+	sender = open_datagrams(&names[0]);
+	receive_from_silent(&name);
+	ck_assert(!returns_cancelled(answer, &name));
+	open = open_descriptors();
+	ck_assert(!returns_cancelled(answer, &name));
+	ck_assert_uint_eq(open_descriptors(), open);
+	ck_assert_int_eq(rclose(sender), 0);
+	ip("link set lo down");
 }
 END_TEST
 
@@ -659,8 +718,10 @@ int main(void)
 	tcase_add_test(tests, host_known_to_be_silent);
 	tcase_add_test(tests, synchronous_id_of_a_silent_host);
 	/* ASan of gcc 12 takes the stack of a cancelled thread for one that is in use. */
-	if (!HAS_ASAN)
+	if (!HAS_ASAN) {
 		tcase_add_test(tests, cancelled_while_waiting);
+		tcase_add_test(tests, datagram_cancelled_while_waiting);
+	}
 	tcase_add_test(tests, destroyed_while_waiting);
 	tcase_add_test(tests, host_that_answers);
 	tcase_add_test(tests, ethernet_addresses);

@@ -267,12 +267,26 @@ static bool is_there(const char *path)
 	return lstat(path, &status) == 0;
 }
 
-/* The name of a process's files, made by a child that is killed. */
-static const char *abandon(void)
+/* The name of a process's files; "": there are none. */
+static const char *find_files(void)
 {
 	static char name[64];
+	DIR *directory = opendir(folder);
 	struct dirent *entry;
-	DIR *directory;
+
+	*name = '\0';
+	while ((entry = readdir(directory))) {
+		if (strncmp(entry->d_name, "urxe-", 5) == 0)
+			snprintf(name, sizeof(name), "%.60s", entry->d_name);
+	}
+	closedir(directory);
+	return name;
+}
+
+/* Those that a child has made, which is killed. */
+static const char *abandon(void)
+{
+	const char *name;
 	int status;
 	pid_t pid = fork();
 
@@ -282,15 +296,33 @@ static const char *abandon(void)
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert(WIFSIGNALED(status));
-	directory = opendir(folder);
-	while ((entry = readdir(directory))) {
-		if (strncmp(entry->d_name, "urxe-", 5) == 0)
-			snprintf(name, sizeof(name), "%.60s", entry->d_name);
-	}
-	closedir(directory);
+	name = find_files();
 	ck_assert_str_ne(name, "");
 	return name;
 }
+
+static void look_at_exit(void)
+{
+	if (access(PORT "/state", F_OK) != 0)
+		_exit(1);
+}
+
+/* A handler that was registered before the files were made runs after those of then. */
+START_TEST(files_are_removed_last)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		atexit(look_at_exit);
+		file_content(PORT "/state");
+		exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	ck_assert_str_eq(find_files(), "");
+}
+END_TEST
 
 START_TEST(files_of_the_dead_are_removed)
 {
@@ -403,6 +435,7 @@ int main(void)
 	suite_add_tcase(suite, tests);
 	tcase_set_timeout(removing, 60);
 	tcase_add_checked_fixture(removing, setup_folder, teardown_folder);
+	tcase_add_test(removing, files_are_removed_last);
 	tcase_add_test(removing, files_of_the_dead_are_removed);
 	tcase_add_test(removing, files_of_the_living_stay);
 	tcase_add_test(removing, what_is_not_ours_stays);

@@ -114,57 +114,28 @@ int checked_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *ch
 
 /* --- queue pairs and shared receive queues of ids --------------------------------------- */
 
-int checked_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-	int result;
+/* A call by which @id gets what the library makes. */
+#define GIVES_ID(name, parameters, arguments, ...)                                                 \
+	int checked_##name parameters                                                              \
+	{                                                                                          \
+		int result;                                                                        \
+                                                                                                   \
+		if (check_is_on() && !CHECK_USES(#name "()", ID, ##__VA_ARGS__))                   \
+			return MINUS_ONE;                                                          \
+		result = compared_##name arguments;                                                \
+		if (result == 0 && check_is_on())                                                  \
+			join_id(id);                                                               \
+		return result;                                                                     \
+	}
 
-	if (check_is_on() &&
-	    !CHECK_USES("rdma_create_qp()", ID, {OBJECT_PD, pd}, {OBJECT_CQ, attr->send_cq},
-			{OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq}))
-		return MINUS_ONE;
-	result = compared_rdma_create_qp(id, pd, attr);
-	if (result == 0 && check_is_on())
-		join_id(id);
-	return result;
-}
+/* clang-format off */
+#define QUEUES_OF(attr) {OBJECT_CQ, attr->send_cq}, {OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq}
 
-int checked_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
-{
-	int result;
-
-	if (check_is_on() && !CHECK_USES("rdma_create_qp_ex()", ID, {OBJECT_CQ, attr->send_cq},
-					 {OBJECT_CQ, attr->recv_cq}, {OBJECT_SRQ, attr->srq}))
-		return MINUS_ONE;
-	result = compared_rdma_create_qp_ex(id, attr);
-	if (result == 0 && check_is_on())
-		join_id(id);
-	return result;
-}
-
-int checked_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
-			    struct ibv_srq_init_attr *attr)
-{
-	int result;
-
-	if (check_is_on() && !CHECK_USES("rdma_create_srq()", ID, {OBJECT_PD, pd}))
-		return MINUS_ONE;
-	result = compared_rdma_create_srq(id, pd, attr);
-	if (result == 0 && check_is_on())
-		join_id(id);
-	return result;
-}
-
-int checked_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
-{
-	int result;
-
-	if (check_is_on() && !CHECK_USES("rdma_create_srq_ex()", ID))
-		return MINUS_ONE;
-	result = compared_rdma_create_srq_ex(id, attr);
-	if (result == 0 && check_is_on())
-		join_id(id);
-	return result;
-}
+GIVES_ID(rdma_create_qp, (struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr), (id, pd, attr), {OBJECT_PD, pd}, QUEUES_OF(attr))
+GIVES_ID(rdma_create_qp_ex, (struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr), (id, attr), QUEUES_OF(attr))
+GIVES_ID(rdma_create_srq, (struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr), (id, pd, attr), {OBJECT_PD, pd})
+GIVES_ID(rdma_create_srq_ex, (struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr), (id, attr))
+/* clang-format on */
 
 /* Whether @id has one, of @kind. A destroyed one is found where the library destroys it. */
 static bool has(const char *call, struct rdma_cm_id *id, const void *pointer, enum object_kind kind)

@@ -41,18 +41,16 @@ unsigned int check_event_acked(const char *call, const void *pointer, bool is_co
 {
 	struct object *object = object_get(pointer);
 	unsigned int possible = count, taken;
+	struct object_events *events;
 
 	if (!object)
 		return count;
+	events = events_of(object, is_completion);
 	objects_enter();
-	{
-		struct object_events *events = events_of(object, is_completion);
-
-		taken = events->taken;
-		if (possible > taken - events->acked)
-			possible = taken - events->acked;
-		events->acked += possible;
-	}
+	taken = events->taken;
+	if (possible > taken - events->acked)
+		possible = taken - events->acked;
+	events->acked += possible;
 	objects_leave();
 	if (possible < count)
 		check_report(CAUSE_EVENTS_ACKED_TOO_OFTEN, CHECK_PLACES({"made", object->made}),
@@ -76,16 +74,15 @@ static bool is_unacknowledged(const struct unacknowledged *some)
 	return some->completions || some->asyncs || some->cm_events;
 }
 
-static bool count_cm_event(void *argument, struct object *object)
+static void count_cm_event(void *argument, struct object *object)
 {
 	struct unacknowledged *some = argument;
 
 	if (object->kind != OBJECT_CM_EVENT || !check_belongs(object, some->object))
-		return true;
+		return;
 	some->cm_events++;
 	if (!some->cm_event)
 		some->cm_event = object_reference(object);
-	return true;
 }
 
 static struct unacknowledged find_unacknowledged(const struct object *object)
@@ -100,7 +97,7 @@ static struct unacknowledged find_unacknowledged(const struct object *object)
 	objects_leave();
 	/* Mostly there is none, and very many objects are known. */
 	if (object_cm_events(object))
-		objects_visit(OBJECT_ALIVE, count_cm_event, &some);
+		objects_visit(count_cm_event, &some);
 	return some;
 }
 

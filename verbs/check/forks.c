@@ -18,23 +18,22 @@ struct regions {
 	struct object *first; /* referenced */
 };
 
-static bool count_region(void *argument, struct object *object)
+static void count_region(void *argument, struct object *object)
 {
 	struct regions *regions = argument;
 
 	if (object->kind != OBJECT_MR)
-		return true;
+		return;
 	regions->count++;
 	if (!regions->first)
 		regions->first = object_reference(object);
-	return true;
 }
 
 static void report_regions(enum cause cause, const char *call)
 {
 	struct regions regions = {};
 
-	objects_visit(OBJECT_ALIVE, count_region, &regions);
+	objects_visit(count_region, &regions);
 	if (regions.count)
 		check_report(cause, CHECK_PLACES({"registered", regions.first->made}),
 			     "%s: %u %s, such as %s", call, regions.count,

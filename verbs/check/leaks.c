@@ -49,21 +49,20 @@ static void add_events(struct leaks *leaks, struct object *object,
 		add_leak(leaks, &leak);
 }
 
-static bool add_object(void *argument, struct object *object)
+static void add_object(void *argument, struct object *object)
 {
 	struct leak leak = {CAUSE_OBJECT_LEAKED, object, {"made", object->made}, 0, 1};
 
 	add_events(argument, object, &object->completion_events);
 	add_events(argument, object, &object->async_events);
 	if (object->implicit || object->told)
-		return true;
+		return;
 	if (object->kind == OBJECT_CM_EVENT)
 		leak = (struct leak){CAUSE_EVENTS_LEFT, object, {"got", object->made}, 0, 1};
 	else if (object->refused)
 		leak = (struct leak){
 			CAUSE_OBJECT_BUSY_IGNORED, object, {"refused", object->refused}, 0, 1};
 	add_leak(argument, &leak);
-	return true;
 }
 
 static int compare(const void *a, const void *b)
@@ -110,7 +109,7 @@ void check_leaks(void)
 {
 	struct leaks leaks = {};
 
-	objects_visit(OBJECT_ALIVE, add_object, &leaks);
+	objects_visit(add_object, &leaks);
 	if (leaks.count)
 		qsort(leaks.array, leaks.count, sizeof(*leaks.array), compare);
 	for (unsigned int first = 0, next; first < leaks.count; first = next) {

@@ -254,15 +254,14 @@ void object_forget(const void *pointer)
 	object_put(object);
 }
 
-void objects_visit(enum object_state state, bool (*visit)(void *argument, struct object *object),
-		   void *argument)
+void objects_visit(void (*visit)(void *argument, struct object *object), void *argument)
 {
 	struct object *object, *next;
 
 	objects_enter();
 	HASH_ITER (hh, objects.table, object, next) {
-		if (object->state == state && !visit(argument, object))
-			break;
+		if (object->state == OBJECT_ALIVE)
+			visit(argument, object);
 	}
 	objects_leave();
 }

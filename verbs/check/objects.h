@@ -74,8 +74,8 @@ struct object {
 	char name[OBJECT_NAME]; /* "QP 0x1f01 (RC)" */
 	struct origin *made, *destroyed;
 	struct origin *refused; /* a call that was to destroy it, and failed with EBUSY */
-	struct object
-		*owners[OBJECT_OWNERS]; /* what it belongs to: referenced; the context first */
+	/* What it belongs to, referenced; the context first. */
+	struct object *owners[OBJECT_OWNERS];
 	unsigned int users, events; /* that are alive and belong to it: events of rdma_cm apart */
 	struct object_events completion_events, async_events;
 	UT_hash_handle hh; /* by pointer */
@@ -107,11 +107,10 @@ struct object *object_get(const void *pointer);
 void object_put(struct object *object);
 
 /*
- * Call @visit for all objects with @state, until it returns false, with objects.lock held: it may
- * look, and take references.
+ * Call @visit for all objects that are alive, with objects.lock held: it may look, and take
+ * references.
  */
-void objects_visit(enum object_state state, bool (*visit)(void *argument, struct object *object),
-		   void *argument);
+void objects_visit(void (*visit)(void *argument, struct object *object), void *argument);
 /* How many it would find that belong to @object: all but events of rdma_cm, and those. */
 unsigned int object_users(const struct object *object);
 unsigned int object_cm_events(const struct object *object);

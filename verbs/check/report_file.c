@@ -41,15 +41,14 @@ static char *expand(const char *path)
 	return expanded;
 }
 
-/* @create: O_CREAT or 0 */
-static int open_file(const char *path, int create)
+static int open_file(const char *path, bool create)
 {
+	const int flags = O_WRONLY | O_APPEND | O_CLOEXEC;
 	char *name = expand(path);
 	int fd = -1;
 
 	if (name)
-		fd = syscall(SYS_openat, AT_FDCWD, name, O_WRONLY | create | O_APPEND | O_CLOEXEC,
-			     FILE_MODE);
+		fd = create ? sys_create(name, flags, FILE_MODE) : sys_open(name, flags);
 	free(name);
 	return fd;
 }
@@ -67,22 +66,22 @@ static bool has_writable_folder(const char *path)
 
 bool report_file_is_writable(const char *path)
 {
-	int fd = open_file(path, 0);
+	int fd = open_file(path, false);
 
 	if (fd < 0)
 		return errno == ENOENT && has_writable_folder(path);
-	syscall(SYS_close, fd);
+	sys_close(fd);
 	return true;
 }
 
 void report_file_append(const char *path, const char *line, size_t length)
 {
-	int fd = open_file(path, O_CREAT);
+	int fd = open_file(path, true);
 
 	if (fd < 0 || file_limit_write(fd, line, length) != (ssize_t)length)
 		log_error("URXE_CHECK: %s: %s", path, strerror(errno));
 	if (fd >= 0)
-		syscall(SYS_close, fd);
+		sys_close(fd);
 }
 
 void json_write_string(FILE *stream, const char *text)

@@ -201,16 +201,15 @@ bool check_belongs(const struct object *object, const struct object *owner)
 	return false;
 }
 
-static bool count_user(void *argument, struct object *object)
+static void count_user(void *argument, struct object *object)
 {
 	struct belongings *found = argument;
 
-	if (object->kind != OBJECT_CM_EVENT && check_belongs(object, found->owner)) {
-		found->count++;
-		if (!found->first)
-			found->first = object_reference(object);
-	}
-	return true;
+	if (object->kind == OBJECT_CM_EVENT || !check_belongs(object, found->owner))
+		return;
+	found->count++;
+	if (!found->first)
+		found->first = object_reference(object);
 }
 
 static struct belongings find_users(const struct object *object)
@@ -219,7 +218,7 @@ static struct belongings find_users(const struct object *object)
 
 	/* Mostly there is none, and very many objects are known. */
 	if (object_users(object))
-		objects_visit(OBJECT_ALIVE, count_user, &found);
+		objects_visit(count_user, &found);
 	return found;
 }
 
@@ -231,10 +230,9 @@ bool check_has_users(const struct object *object)
 	return found.count;
 }
 
-static bool tell_user(void *owner, struct object *object)
+static void tell_user(void *owner, struct object *object)
 {
 	object->told = object->told || check_belongs(object, owner);
-	return true;
 }
 
 void check_unused(const char *call, const void *pointer)
@@ -253,7 +251,7 @@ void check_unused(const char *call, const void *pointer)
 			CAUSE_OBJECT_DESTROYED_IN_USE,
 			CHECK_PLACES({"made", object->made}, {"its user made", found.first->made}),
 			"%s: %s is in use by %s%s", call, object->name, found.first->name, others);
-		objects_visit(OBJECT_ALIVE, tell_user, object);
+		objects_visit(tell_user, object);
 	}
 	object_put(found.first);
 	object_put(object);

@@ -448,8 +448,11 @@ static void receive_missing(struct qp *qp)
 {
 	struct work_qp *of = qp->watched;
 
-	if (of)
-		of->missing++;
+	if (!of)
+		return;
+	work_lock();
+	of->missing++;
+	work_unlock();
 }
 
 static void srq_destroyed(struct srq *srq)

@@ -11,7 +11,8 @@
  *   work_qp.taken       receives that a message has begun to fill, of either queue
  *
  * work.lock protects all of it; it is a leaf, the core's locks are held when it is taken. Nothing
- * is reported and no memory of the application is read with it held.
+ * is reported (but notices when the process exits) and no memory of the application is read with it
+ * held.
  */
 #ifndef URXE_VERBS_CHECK_WORK_H
 #define URXE_VERBS_CHECK_WORK_H

@@ -17,6 +17,7 @@
 #include "verbs/command_fd.h"
 #include "verbs/context.h"
 #include "verbs/hooks.h"
+#include "verbs/inherited.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"
 #include "verbs/registry.h"
@@ -188,8 +189,10 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 	if (context_is_ours(context))
 		return set_errno(HOOKED(query_gid_ex)(context, port_num, gid_index, entry, flags,
 						      entry_size));
-	if (context_is_inherited(context))
+	if (context_is_inherited(context)) {
+		report_inherited("ibv_query_gid_ex()");
 		return set_errno(EOPNOTSUPP);
+	}
 	FORWARD(int, "_ibv_query_gid_ex", "IBVERBS_1.11",
 		(struct ibv_context *, uint32_t, uint32_t, struct ibv_gid_entry *, uint32_t,
 		 size_t),
@@ -201,8 +204,10 @@ EXPORT ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_
 {
 	if (context_is_ours(context))
 		return HOOKED(query_gid_table)(context, entries, max_entries, flags, entry_size);
-	if (context_is_inherited(context))
+	if (context_is_inherited(context)) {
+		report_inherited("ibv_query_gid_table()");
 		return -EOPNOTSUPP;
+	}
 	FORWARD(ssize_t, "_ibv_query_gid_table", "IBVERBS_1.11",
 		(struct ibv_context *, struct ibv_gid_entry *, size_t, uint32_t, size_t),
 		(context, entries, max_entries, flags, entry_size), -EOPNOTSUPP);
@@ -214,11 +219,13 @@ EXPORT int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, uns
 {
 	if (context_is_ours(context))
 		return HOOKED(query_gid_type)(context, port_num, index, type);
-	if (context_is_inherited(context))
-		return errno = EOPNOTSUPP, -1;
+	if (context_is_inherited(context)) {
+		report_inherited("ibv_query_gid_type()");
+		return MINUS_ONE(EOPNOTSUPP);
+	}
 	FORWARD(int, "ibv_query_gid_type", NULL,
 		(struct ibv_context *, uint8_t, unsigned int, int *),
-		(context, port_num, index, type), (errno = EOPNOTSUPP, -1));
+		(context, port_num, index, type), MINUS_ONE(EOPNOTSUPP));
 }
 
 /* --- public members only: the same for our objects and real ones ---------------------------- */

@@ -14,6 +14,7 @@
 #include "net/syscalls.h"
 #include "verbs/check/checked.h"
 #include "verbs/context.h"
+#include "verbs/inherited.h"
 #include "verbs/mr_ex.h"
 #include "verbs/preload/export.h"
 #include "verbs/preload/real.h"

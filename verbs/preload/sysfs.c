@@ -133,10 +133,10 @@ static void tree_add_hooks(void)
 		.before_fork = tree_before_fork,
 		.after_fork_in_parent = tree_after_fork,
 		.after_fork_in_child = tree_after_fork,
+		.at_exit = remove_own,
 	};
 
 	registry_add_hooks(&hooks);
-	atexit(remove_own);
 }
 
 /* --- finding paths -------------------------------------------------------------------- */

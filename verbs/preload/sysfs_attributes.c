@@ -216,7 +216,7 @@ static void read_subject(struct subject *subject, struct port *port)
 	subject->port = port;
 	port_query(port, &subject->attr);
 	port_netdev(port, &subject->netdev);
-	subject->counter_count = device_port_counters(port, subject->counters, COUNTERS_MAX);
+	subject->counter_count = device_port_counters(port, subject->counters);
 }
 
 static void offer_port(const struct writer *writer, const struct subject *subject)

@@ -113,8 +113,7 @@ struct rdma_outcome {
 struct rdma_record {
 	struct rdma_cm_event event;	 /* what the application sees; must be first */
 	struct rdma_record *prev, *next; /* utlist */
-	struct rdma_id
-		*id; /* its destruction waits for the ack; of a CONNECT_REQUEST the listener */
+	struct rdma_id *id; /* of a request the listener; its destruction waits for the ack */
 	struct multicast_membership *multicast;
 	uint32_t moves; /* of @id when it was taken */
 	/*
@@ -267,8 +266,9 @@ void rdma_channel_drop(struct rdma_id *id);
 void rdma_channel_drop_membership(struct rdma_id *id,
 				  const struct multicast_membership *membership);
 enum rdma_phase rdma_channel_phase(const struct rdma_id *id);
-void rdma_channel_set_phase(struct rdma_id *id, enum rdma_phase phase);
-/* CONNECT_ERROR: nothing more is told of the connection, what is queued neither. */
+/* The device is gone: nothing more is told of the connection. */
+void rdma_channel_end(struct rdma_id *id);
+/* CONNECT_ERROR: the same, and what is queued isn't told either. */
 void rdma_channel_fail(struct rdma_id *id);
 /* @id is on channel @to from now on, and so are its events. rdma.lock is held. */
 void rdma_channel_move(struct rdma_id *id, struct rdma_channel *to);

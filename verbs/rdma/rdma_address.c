@@ -11,7 +11,6 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "emu/hca.h"
 #include "net/cause/cause.h"
@@ -236,12 +235,12 @@ static int ask_routing(const struct sockaddr *destination, struct sockaddr_stora
 	((struct sockaddr_in *)&from)->sin_port = 0;
 	if ((!rdma_sockaddr_is_any((struct sockaddr *)&from) &&
 	     bind(fd, (struct sockaddr *)&from, length) < 0) ||
-	    connect(fd, (struct sockaddr *)&to, length) < 0 ||
+	    sys_connect(fd, &to, length) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&from, &length) < 0)
 		error = errno;
 	else if (mtu)
 		*mtu = connected_mtu(fd, destination->sa_family);
-	close(fd);
+	sys_close(fd);
 	if (!error)
 		*source = from;
 	return error;

@@ -139,7 +139,12 @@ static int fill_in(const char *node, const char *service, const struct rdma_addr
 	return error;
 }
 
-/* Returns 0 or EAI_... */
+static void free_info(void *info)
+{
+	urxe_rdma_freeaddrinfo(info);
+}
+
+/* Returns 0 or EAI_... A thread may be cancelled in the resolver, which may ask other hosts. */
 static int find_info(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **result)
 {
@@ -155,13 +160,12 @@ static int find_info(const char *node, const char *service, const struct rdma_ad
 	info = calloc(1, sizeof(*info));
 	if (!info)
 		return EAI_MEMORY;
+	pthread_cleanup_push(free_info, info);
 	error = fill_in(node, service, hints ? hints : &no_hints, info);
-	if (error) {
-		urxe_rdma_freeaddrinfo(info);
-		return error;
-	}
-	*result = info;
-	return 0;
+	pthread_cleanup_pop(error != 0);
+	if (!error)
+		*result = info;
+	return error;
 }
 
 int urxe_rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
@@ -332,11 +336,12 @@ static int begin_lookup(struct rdma_id *id, const char *node, const char *servic
 		return error;
 	lookup = lookup_new(id, node, service, hints);
 	if (!lookup)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for rdma_resolve_addrinfo()");
 	error = thread_start(NULL, run_lookup, lookup);
 	if (error) {
 		lookup_free(lookup);
-		return error;
+		return refuse(error, CAUSE_OUT_OF_MEMORY,
+			      "for the thread of rdma_resolve_addrinfo(): %s", strerror(error));
 	}
 	id->lookup = lookup;
 	urxe_rdma_freeaddrinfo(id->addrinfo);
@@ -366,7 +371,7 @@ int urxe_rdma_query_addrinfo(struct rdma_cm_id *ibv, struct rdma_addrinfo **info
 	rdma_enter();
 	if (id->addrinfo) {
 		*info = copy_info(id->addrinfo);
-		error = *info ? 0 : ENOMEM;
+		error = *info ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rdma_addrinfo");
 	} else {
 		refuse(EINVAL, CAUSE_CM_ARGUMENT,
 		       "rdma_query_addrinfo(): rdma_resolve_addrinfo() has found nothing yet");

@@ -107,11 +107,8 @@ static int fill_reserve(void)
 struct rdma_channel *rdma_channel_new(void)
 {
 	struct rdma_channel *channel = calloc(1, sizeof(*channel));
-	int error;
+	int error = channel ? fill_reserve() : ENOMEM;
 
-	if (!channel)
-		return NULL;
-	error = fill_reserve();
 	if (!error)
 		error = readable_open(&channel->readable);
 	if (error) {
@@ -412,14 +409,14 @@ void rdma_channel_drop_membership(struct rdma_id *id, const struct multicast_mem
 
 void rdma_channel_fail(struct rdma_id *id)
 {
-	rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
+	rdma_channel_end(id);
 	channel_drop(id, about_connection, NULL);
 }
 
-void rdma_channel_set_phase(struct rdma_id *id, enum rdma_phase phase)
+void rdma_channel_end(struct rdma_id *id)
 {
 	pthread_mutex_lock(&queue_lock);
-	id->phase = phase;
+	id->phase = RDMA_PHASE_FAILED;
 	pthread_mutex_unlock(&queue_lock);
 }
 

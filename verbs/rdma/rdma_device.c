@@ -35,6 +35,7 @@ static int open_device(struct device *device, struct opened *entry)
 	static const struct cm_sink sink = {rdma_handle_event, rdma_handle_request};
 	struct ibv_context *verbs;
 	struct ibv_pd *pd;
+	int error;
 
 	__atomic_store_n(&device->connections, &sink, __ATOMIC_RELEASE);
 	__atomic_store_n(&device->removed, rdma_watch_removed, __ATOMIC_RELEASE);
@@ -44,8 +45,9 @@ static int open_device(struct device *device, struct opened *entry)
 	rdma_watch_start();
 	pd = urxe_alloc_pd(verbs);
 	if (!pd) {
+		error = errno;
 		urxe_close_device(verbs);
-		return ENOMEM;
+		return error;
 	}
 	entry->context = to_context(verbs);
 	entry->pd = pd;
@@ -61,7 +63,7 @@ static int get_entry(struct device *device, struct opened **entry)
 	if (!table)
 		table = calloc(count, sizeof(*table));
 	if (!table)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for the devices of rdma_cm");
 	*entry = &table[device - devices];
 	if ((*entry)->context && device->hca->failed)
 		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);

@@ -36,7 +36,7 @@ static int prepare_passive(struct rdma_id *id, struct rdma_addrinfo *info, struc
 		return 0;
 	id->request_qp = malloc(sizeof(*attr));
 	if (!id->request_qp)
-		return rdma_fail(ENOMEM);
+		return rdma_fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an endpoint"));
 	*id->request_qp = *attr;
 	id->request_qp->qp_type = info->ai_qp_type;
 	return 0;
@@ -71,7 +71,7 @@ static int prepare_active(struct rdma_id *id, struct rdma_addrinfo *info, struct
 				       (size_t)info->ai_connect_len, RDMA_PRIVATE_SIDR_REQ));
 		id->connect_data = malloc(info->ai_connect_len);
 		if (!id->connect_data)
-			return rdma_fail(ENOMEM);
+			return rdma_fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an endpoint"));
 		memcpy(id->connect_data, info->ai_connect, info->ai_connect_len);
 		id->connect_length = info->ai_connect_len;
 	}

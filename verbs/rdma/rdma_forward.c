@@ -232,7 +232,7 @@ SOCKET(ssize_t, rwritev, V, (int socket, const struct iovec *iov, int iovcnt), (
 
 /* clang-format on */
 
-/* An id's ports, of no id at all. */
+/* 0: the id has none. */
 UNFAILING(__be16, rdma_get_src_port, V, (struct rdma_cm_id * id), (id), 0)
 UNFAILING(__be16, rdma_get_dst_port, V, (struct rdma_cm_id * id), (id), 0)
 

@@ -165,7 +165,7 @@ int rdma_id_new(struct rdma_channel *channel, void *context, enum rdma_port_spac
 		return refuse(EINVAL, CAUSE_CM_PORT_SPACE, "the port space is 0x%x", ps);
 	id = calloc(1, sizeof(*id));
 	if (!id)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rdma_cm_id");
 	id->synchronous = !channel;
 	id->channel = channel ? channel : rdma_channel_new();
 	if (!id->channel) {

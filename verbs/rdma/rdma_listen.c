@@ -52,7 +52,7 @@ int rdma_make_listeners(struct rdma_id *id)
 		return 0;
 	id->listeners = calloc(count, sizeof(*id->listeners));
 	if (!id->listeners)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for listeners");
 	for (unsigned int i = 0; i < count && !error; i++) {
 		if (devices[i].hca && (!id->device || id->device == &devices[i]))
 			error = make_listener(id, &devices[i]);

@@ -123,7 +123,7 @@ static int join(struct rdma_cm_id *ibv, const struct sockaddr *address, bool sen
 		return rdma_fail(refuse_family("rdma_join_multicast()", address));
 	membership = calloc(1, sizeof(*membership));
 	if (!membership)
-		return rdma_fail(ENOMEM);
+		return rdma_fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a group's member"));
 	memcpy(&membership->address, address, length);
 	rdma_sockaddr_gid(address, &membership->gid);
 	membership->send_only = send_only;

@@ -140,23 +140,17 @@ static int start_watching(void)
 	static const struct progress_ops ops = {.progress = neighbour_progress,
 						.deadline = neighbour_deadline,
 						.descriptors = neighbour_descriptors};
-	struct progress *progress;
-	struct capture *capture;
 	int error;
 
 	if (neighbours.client)
 		return 0;
-	error = registry_acquire(&progress, &capture);
-	if (error)
-		return error;
 	error = netlink_open(&neighbours.socket, 0);
 	if (!error)
-		error = progress_attach(progress, &ops, &neighbours, &neighbours.client);
+		error = registry_attach(&ops, &neighbours, &neighbours.client);
 	if (!error)
 		return 0;
 	log_info("neighbours can't be watched: %s", strerror(error));
 	netlink_close(&neighbours.socket);
-	registry_release();
 	return error;
 }
 

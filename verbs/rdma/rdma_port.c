@@ -85,21 +85,27 @@ static struct rdma_port *port_find(const struct rdma_id *id, uint16_t number)
 	return port;
 }
 
+/* One that no id has; NULL without memory. */
+static struct rdma_port *port_new(const struct rdma_id *id, uint16_t number)
+{
+	struct rdma_port *port = calloc(1, sizeof(*port));
+
+	if (!port)
+		return NULL;
+	port->key = key_of(id, number);
+	HASH_ADD(hh, ports, key, sizeof(port->key), port);
+	if (port->hh.tbl)
+		return port;
+	free(port);
+	return NULL;
+}
+
 static int own(struct rdma_id *id, uint16_t number)
 {
-	struct rdma_port *port = port_find(id, number);
+	struct rdma_port *port = port_find(id, number) ?: port_new(id, number);
 
-	if (!port) {
-		port = calloc(1, sizeof(*port));
-		if (!port)
-			return ENOMEM;
-		port->key = key_of(id, number);
-		HASH_ADD(hh, ports, key, sizeof(port->key), port);
-		if (!port->hh.tbl) {
-			free(port);
-			return ENOMEM;
-		}
-	}
+	if (!port)
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a port");
 	DL_APPEND2(port->owners, id, port_prev, port_next);
 	id->port = port;
 	rdma_sockaddr_set_port(&id->ibv.route.addr.src_addr, number);

@@ -49,7 +49,7 @@ static void destroy_queues(struct rdma_cm_id *id)
 
 /* Before there is anything to connect to. Datagram QPs have nothing else (Linux: cma_init_ud_qp()).
  */
-static int initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int *mask)
+static void initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
 	attr->pkey_index = 0;
 	attr->port_num = id->ibv.port_num;
@@ -61,7 +61,6 @@ static int initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int 
 		attr->qp_access_flags = 0;
 		*mask |= IBV_QP_ACCESS_FLAGS;
 	}
-	return 0;
 }
 
 int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int *mask)
@@ -75,7 +74,7 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 	else if (id->cm && ibv->qp_type != IBV_QPT_UD)
 		error = cm_qp_attr(id->cm, attr, mask);
 	else if (attr->qp_state == IBV_QPS_INIT || ibv->qp_type == IBV_QPT_UD)
-		error = initial_attr(id, attr, mask);
+		initial_attr(id, attr, mask);
 	else
 		error = EINVAL;
 	if (error)

@@ -46,7 +46,7 @@ int rdma_route_set(struct rdma_id *id)
 	if (!route->path_rec)
 		route->path_rec = calloc(1, sizeof(*route->path_rec));
 	if (!route->path_rec)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a route");
 	route->addr.addr.ibaddr.sgid = id->path.source;
 	route->addr.addr.ibaddr.dgid = id->path.destination;
 	route->addr.addr.ibaddr.pkey = htons(PKEY_DEFAULT);

@@ -7,7 +7,6 @@
  * Started with the first device that an id needs, for as long as the process
  * lives. The progress thread reads the socket; rdma.lock protects the rest.
  */
-#include <errno.h>
 #include <ifaddrs.h>
 #include <netpacket/packet.h>
 #include <stdlib.h>
@@ -37,8 +36,8 @@ struct interface {
 };
 
 static struct watch {
-	struct netlink_socket socket; /* closed: nothing is watched */
-	struct progress_client *client;
+	struct netlink_socket socket;
+	struct progress_client *client; /* NULL: nothing is watched */
 	struct interface *interfaces;
 } watch = {.socket.fd = -1};
 
@@ -52,7 +51,7 @@ static void tell_id(struct rdma_id *id, enum rdma_cm_event_type type)
 		return;
 	if (type == RDMA_CM_EVENT_DEVICE_REMOVAL) {
 		id->state = RDMA_STATE_REMOVED;
-		rdma_channel_set_phase(id, RDMA_PHASE_FAILED);
+		rdma_channel_end(id);
 		cause_report(CAUSE_CM_DEVICE_REMOVAL, "%s, the id of %s",
 			     id->device ? id->device->ibv.name : "a device",
 			     rdma_address_text(&id->ibv.route.addr.src_addr, text));
@@ -206,21 +205,23 @@ void rdma_watch_start(void)
 {
 	static const struct progress_ops ops = {.progress = watch_progress,
 						.descriptors = descriptors};
-	struct progress *progress;
-	struct capture *capture;
+	int error;
 
-	if (watch.socket.fd >= 0 || registry_acquire(&progress, &capture) != 0)
+	if (watch.client)
 		return;
-	netlink_open(&watch.socket, RTMGRP_LINK);
-	note_all();
-	if (watch.socket.fd >= 0 && progress_attach(progress, &ops, &watch, &watch.client) == 0)
+	error = netlink_open(&watch.socket, RTMGRP_LINK);
+	if (!error) {
+		note_all();
+		error = registry_attach(&ops, &watch, &watch.client);
+	}
+	if (!error)
 		return;
-	log_info("network devices can't be watched: %s", strerror(errno));
+	log_info("network devices can't be watched: %s", strerror(error));
 	netlink_close(&watch.socket);
-	registry_release();
 }
 
 void rdma_watch_after_fork_child(void)
 {
 	netlink_close(&watch.socket);
+	watch.client = NULL;
 }

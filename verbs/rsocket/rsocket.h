@@ -268,9 +268,8 @@ int rsocket_post_message(struct rsocket *rs, __be32 message, uint64_t remote, co
 			 uint32_t length);
 /* How much of the send buffer a riowrite() may write at once, at most. */
 uint32_t rsocket_post_direct_room(const struct rsocket *rs);
-/* RDMA WRITE without message, of the send buffer or inline: riowrite(). */
-int rsocket_post_direct(struct rsocket *rs, const void *data, uint32_t length, uint64_t remote,
-			uint32_t key);
+/* RDMA WRITE without message, of @length bytes of the send buffer at out.offset: riowrite(). */
+int rsocket_post_direct(struct rsocket *rs, uint32_t length, uint64_t remote, uint32_t key);
 
 /* --- rsocket_wait.c -------------------------------------------------------------------------- */
 
@@ -280,7 +279,7 @@ struct rsocket_poller {
 	struct rsocket_poller *prev, *next;
 };
 
-/* A descriptor to sleep on, besides others, until it is written to. False: errno says why not. */
+/* A descriptor to sleep on, besides others, until it is written to. False: there is none. */
 bool rsocket_wake_open(struct rsocket_wake *wake);
 void rsocket_wake_clear(const struct rsocket_wake *wake);
 void rsocket_wake_close(struct rsocket_wake *wake);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
+#include "net/cause/cause.h"
 #include "verbs/registry.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
@@ -14,8 +15,10 @@ struct rsocket *rsocket_allocate(int domain, int type)
 	struct rsocket *rs = calloc(1, sizeof(*rs));
 	pthread_condattr_t clock;
 
-	if (!rs)
+	if (!rs) {
+		refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rsocket");
 		return NULL;
+	}
 	rs->fd = rs->wake.fd = -1;
 	rs->domain = domain;
 	rs->type = type;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/syscalls.h"
 #include "verbs/rsocket/rsocket_datagram_internal.h"
 
@@ -24,11 +25,10 @@
 int rsocket_datagram_open(struct rsocket *rs)
 {
 	rs->datagram = calloc(1, sizeof(*rs->datagram));
-	if (!rs->datagram)
-		return ENOMEM;
-	rs->datagram->buffer = malloc(RSOCKET_UDP_MOST);
-	if (!rs->datagram->buffer)
-		return ENOMEM;
+	if (rs->datagram)
+		rs->datagram->buffer = malloc(RSOCKET_UDP_MOST);
+	if (!rs->datagram || !rs->datagram->buffer)
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rsocket");
 	rs->fd = sys_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
 	return rs->fd < 0 ? errno : 0;
 }
@@ -209,7 +209,7 @@ static bool has_way(struct rsocket *rs, struct destination_address *destination)
 	if (destination->ah || !destination->qpn)
 		return destination->ah;
 	pthread_mutex_unlock(&rs->lock);
-	ah = endpoint_create_ah(destination->endpoint, &destination->address);
+	ah = endpoint_create_ah(destination->endpoint, &destination->local, &destination->address);
 	pthread_mutex_lock(&rs->lock);
 	if (!ah)
 		destination->qpn = 0; /* until the peer tells it again */
@@ -333,37 +333,47 @@ static ssize_t deliver(struct msghdr *message, const struct sockaddr_storage *so
 }
 
 /*
- * The next one, first those by UDP, which were sent before. How long it was, for MSG_TRUNC, or what
- * there was room for. -1: there is none.
+ * The next one, first those by UDP, which were sent before. *@endpoint: by which it came; NULL: by
+ * UDP. False: there is none.
  */
+static bool find_next(const struct rsocket_datagram *datagram, struct endpoint_message *next,
+		      struct endpoint **endpoint)
+{
+	const struct waiting *waiting = datagram->waiting;
+
+	*endpoint = NULL;
+	if (waiting) {
+		*next = (struct endpoint_message){waiting->source, waiting->data, waiting->length};
+		return true;
+	}
+	for (unsigned int i = 0; i < datagram->count; i++) {
+		*endpoint = datagram->endpoints[i];
+		if (endpoint_first(*endpoint, next))
+			return true;
+	}
+	return false;
+}
+
+/* How long it was, for MSG_TRUNC, or what there was room for. -1: there is none. */
 static ssize_t take(struct rsocket *rs, struct msghdr *message, int flags)
 {
 	struct rsocket_datagram *datagram = rs->datagram;
-	struct waiting *waiting = datagram->waiting;
-	struct endpoint_message arrived;
+	struct endpoint_message next;
+	struct endpoint *endpoint;
 	ssize_t length;
 
-	if (waiting) {
-		length = deliver(message, &waiting->source, waiting->data, waiting->length);
-		if (flags & MSG_TRUNC)
-			length = waiting->length;
-		if (!(flags & MSG_PEEK))
-			rsocket_udp_remove(datagram, waiting);
+	if (!find_next(datagram, &next, &endpoint))
+		return -1;
+	length = deliver(message, &next.source, next.data, next.length);
+	if (flags & MSG_TRUNC)
+		length = next.length;
+	if (flags & MSG_PEEK)
 		return length;
-	}
-	for (unsigned int i = 0; i < datagram->count; i++) {
-		struct endpoint *endpoint = datagram->endpoints[i];
-
-		if (!endpoint_first(endpoint, &arrived))
-			continue;
-		length = deliver(message, &arrived.source, arrived.data, arrived.length);
-		if (flags & MSG_TRUNC)
-			length = arrived.length;
-		if (!(flags & MSG_PEEK))
-			endpoint_release(endpoint);
-		return length;
-	}
-	return -1;
+	if (endpoint)
+		endpoint_release(endpoint);
+	else
+		rsocket_udp_remove(datagram, datagram->waiting);
+	return length;
 }
 
 /* Nothing more comes: no bytes, of nobody. */

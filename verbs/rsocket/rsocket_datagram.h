@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * SOCK_DGRAM rsockets: a UDP socket, and a UD queue pair for each local address that they send from
- * or that peers know. Called by the other files of verbs/rsocket for those; all with rs->lock, but
- * for open and destroy.
+ * or that peers know. Called by the other files of verbs/rsocket for those. The calls of sockets
+ * take rs->lock themselves; open and destroy have the rsocket for themselves.
  */
 #ifndef URXE_VERBS_RSOCKET_DATAGRAM_H
 #define URXE_VERBS_RSOCKET_DATAGRAM_H
@@ -24,7 +24,7 @@ void rsocket_datagram_destroy(struct rsocket *rs);
 ssize_t rsocket_datagram_send(struct rsocket *rs, const struct msghdr *message, int flags);
 ssize_t rsocket_datagram_receive(struct rsocket *rs, struct msghdr *message, int flags);
 
-/* What rsocket_wait.c does for any rsocket. */
+/* What rsocket_wait.c does for any rsocket, with rs->lock. */
 bool rsocket_datagram_progress(struct rsocket *rs);
 void rsocket_datagram_arm(struct rsocket *rs);
 void rsocket_datagram_drain_events(struct rsocket *rs);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/syscalls.h"
 #include "verbs/rsocket/rsocket_datagram_internal.h"
 
@@ -132,7 +133,7 @@ int rsocket_destination_add(struct rsocket *rs, const struct sockaddr_storage *a
 		return error;
 	destination = calloc(1, sizeof(*destination));
 	if (!destination)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an address of an rsocket");
 	destination->address = *address;
 	destination->local = local;
 	destination->endpoint = find_endpoint(rs, &local);

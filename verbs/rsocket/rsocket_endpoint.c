@@ -186,32 +186,41 @@ static int gid_index(struct ibv_context *verbs, uint8_t port, const union ibv_gi
 	return -1;
 }
 
-struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockaddr_storage *remote)
+/* By the addresses that @id was resolved with. */
+static struct ibv_ah *create_ah(const struct endpoint *endpoint, const struct rdma_cm_id *id)
 {
-	struct sockaddr_storage local = endpoint->local;
+	const struct rdma_ib_addr *path = &id->route.addr.addr.ibaddr;
+	int index = gid_index(endpoint->id->verbs, id->port_num, &path->sgid);
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = id->port_num,
+		.grh = {.dgid = path->dgid, .sgid_index = index, .hop_limit = 64},
+	};
+
+	return index < 0 ? NULL : ibv_create_ah(endpoint->id->pd, &attr);
+}
+
+static void destroy_id(void *id)
+{
+	rdma_destroy_id(id);
+}
+
+struct ibv_ah *endpoint_create_ah(const struct endpoint *endpoint,
+				  const struct sockaddr_storage *local,
+				  const struct sockaddr_storage *remote)
+{
+	struct sockaddr_storage source = *local;
 	struct rdma_cm_id *id;
 	struct ibv_ah *ah = NULL;
-	int index;
 
-	((struct sockaddr_in *)&local)->sin_port = 0;
+	((struct sockaddr_in *)&source)->sin_port = 0;
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP) != 0)
 		return NULL;
-	if (rdma_resolve_addr(id, (struct sockaddr *)&local, (struct sockaddr *)remote,
-			      RSOCKET_RESOLVE_TIMEOUT) == 0) {
-		const struct rdma_ib_addr *path = &id->route.addr.addr.ibaddr;
-
-		index = gid_index(endpoint->id->verbs, id->port_num, &path->sgid);
-		if (index >= 0) {
-			struct ibv_ah_attr attr = {
-				.is_global = 1,
-				.port_num = id->port_num,
-				.grh = {.dgid = path->dgid, .sgid_index = index, .hop_limit = 64},
-			};
-
-			ah = ibv_create_ah(endpoint->id->pd, &attr);
-		}
-	}
-	rdma_destroy_id(id);
+	pthread_cleanup_push(destroy_id, id);
+	if (rdma_resolve_addr(id, (struct sockaddr *)&source, (struct sockaddr *)remote,
+			      RSOCKET_RESOLVE_TIMEOUT) == 0)
+		ah = create_ah(endpoint, id);
+	pthread_cleanup_pop(1);
 	return ah;
 }
 

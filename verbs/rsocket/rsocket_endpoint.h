@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A UD queue pair at one local address, for datagram rsockets: what is sent is a header with that
- * address and the user's bytes, what arrives likewise. Called by rsocket_datagram with rs->lock.
+ * address and the user's bytes, what arrives likewise. Called by rsocket_datagram.c,
+ * rsocket_destination.c and rsocket_udp.c, with rs->lock where nothing else is said.
  */
 #ifndef URXE_VERBS_RSOCKET_ENDPOINT_H
 #define URXE_VERBS_RSOCKET_ENDPOINT_H
@@ -40,8 +41,13 @@ void endpoint_destroy(struct endpoint *endpoint);
 void endpoint_set_port(struct endpoint *endpoint, __be16 port);
 bool endpoint_is_any(const struct sockaddr_storage *address);
 
-/* How @remote is reached, or NULL. */
-struct ibv_ah *endpoint_create_ah(struct endpoint *endpoint, const struct sockaddr_storage *remote);
+/*
+ * How @remote is reached from @local, the endpoint's address; or NULL. Without rs->lock: this waits
+ * until the host has answered, and a thread may be cancelled meanwhile.
+ */
+struct ibv_ah *endpoint_create_ah(const struct endpoint *endpoint,
+				  const struct sockaddr_storage *local,
+				  const struct sockaddr_storage *remote);
 
 /* Whether @length bytes, which could be received, are more than a packet of the device's has. */
 bool endpoint_mtu_exceeded(const struct endpoint *endpoint, size_t length);

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
@@ -58,7 +59,7 @@ static off_t map_locked(struct rsocket *rs, void *buffer, size_t length, bool re
 
 	*error = 0;
 	if (!map)
-		*error = ENOMEM;
+		*error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a mapping of an rsocket");
 	else if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_ACCEPTING)
 		*error = ENOTCONN;
 	if (!*error) {
@@ -159,12 +160,8 @@ static struct rsocket_mapping mapping_for_peer(const struct rsocket *rs,
 
 	if (!rs->swapped)
 		return mapping;
-	return (struct rsocket_mapping){
-		.offset = bswap_64(mapping.offset),
-		.place = {.addr = bswap_64(mapping.place.addr),
-			  .key = bswap_32(mapping.place.key),
-			  .length = bswap_32(mapping.place.length)},
-	};
+	return (struct rsocket_mapping){.offset = bswap_64(mapping.offset),
+					.place = rsocket_place_swap(&mapping.place)};
 }
 
 bool rsocket_iomap_tell(struct rsocket *rs)
@@ -231,7 +228,7 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 	if (length > place.length)
 		length = place.length;
 	memcpy(rs->out.buffer + rs->out.offset, from, length);
-	*error = rsocket_post_direct(rs, NULL, length, place.addr, place.key);
+	*error = rsocket_post_direct(rs, length, place.addr, place.key);
 	return *error ? 0 : length;
 }
 

@@ -189,6 +189,21 @@ static int tell_id(struct rsocket *rs, const struct option *option, int on)
 	return 0;
 }
 
+/* Of an option that is an int: what number_of() reads. */
+static void store_number(const struct option *option, void *at, uint32_t number)
+{
+	if (option->kind == OPTION_SWITCH)
+		*(bool *)at = number != 0;
+	else if (option->kind == OPTION_BUFFER) /* doubled, as Linux and librdmacm do */
+		*(uint32_t *)at = buffer_size(2 * number);
+	else if (option->kind == OPTION_NUMBER)
+		*(uint32_t *)at = within(number, option->least, option->most);
+	else if (option->kind == OPTION_MAPPINGS)
+		*(uint32_t *)at = mapping_count(number);
+	else if (option->kind == OPTION_PERIOD)
+		*(uint32_t *)at = number;
+}
+
 /* With rs->lock. */
 static int set_option(struct rsocket *rs, const struct option *option, const void *value,
 		      socklen_t length)
@@ -213,16 +228,7 @@ static int set_option(struct rsocket *rs, const struct option *option, const voi
 		error = tell_id(rs, option, number != 0);
 	if (error)
 		return error;
-	if (option->kind == OPTION_SWITCH)
-		*(bool *)at = number != 0;
-	else if (option->kind == OPTION_BUFFER) /* doubled, as Linux and librdmacm do */
-		*(uint32_t *)at = buffer_size(2 * number);
-	else if (option->kind == OPTION_NUMBER)
-		*(uint32_t *)at = within(number, option->least, option->most);
-	else if (option->kind == OPTION_MAPPINGS)
-		*(uint32_t *)at = mapping_count(number);
-	else if (option->kind == OPTION_PERIOD)
-		*(uint32_t *)at = number;
+	store_number(option, at, number);
 	if (is_keepalive(option))
 		rs->options.keepalive ? rsocket_keepalive_start(rs) : rsocket_keepalive_stop(rs);
 	return 0;

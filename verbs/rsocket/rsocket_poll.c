@@ -206,24 +206,31 @@ static void end_sleeps(void *argument)
 		end_sleep(polling, --polling->asleep, polling->silent);
 }
 
+/* ms: where there is no descriptor to be woken by, for poll(2) needs none either. */
+#define UNWOKEN_MOST 10
+
 static int sleep_until(struct polling *polling, uint64_t deadline)
 {
+	int most = rsocket_sleep_time(deadline), ready = 0, error = errno;
+	const bool woken = rsocket_wake_open(&polling->wake);
 	nfds_t used = 0;
 	bool quiet = true;
-	int ready = 0, error;
 
+	if (!woken && most > UNWOKEN_MOST)
+		most = UNWOKEN_MOST;
 	polling->silent = false;
 	while (polling->asleep < polling->count && quiet)
 		quiet = begin_sleep(polling, polling->asleep++, &used);
 	polling->sleep[used++] = (struct pollfd){.fd = polling->wake.fd, .events = POLLIN};
 	pthread_cleanup_push(end_sleeps, polling);
 	if (quiet)
-		ready = poll(polling->sleep, used, rsocket_sleep_time(deadline));
-	error = errno;
-	polling->silent = quiet && ready == 0;
+		ready = poll(polling->sleep, used, most);
+	if (ready < 0)
+		error = errno; /* EINTR, perhaps */
+	polling->silent = quiet && ready == 0 && woken;
 	pthread_cleanup_pop(1);
 	rsocket_wake_clear(&polling->wake);
-	errno = error; /* of the sleep: EINTR, perhaps */
+	errno = error;
 	return ready;
 }
 
@@ -293,7 +300,7 @@ static int poll_all(struct polling *polling, uint64_t deadline)
 			return ready;
 		if (clock_now() < spin)
 			continue;
-		if (!rsocket_wake_open(&polling->wake) || sleep_until(polling, deadline) < 0)
+		if (sleep_until(polling, deadline) < 0)
 			return -1;
 	}
 }

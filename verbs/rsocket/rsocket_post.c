@@ -120,8 +120,7 @@ int rsocket_post_data(struct rsocket *rs, const void *data, uint32_t length)
 	return 0;
 }
 
-int rsocket_post_direct(struct rsocket *rs, const void *data, uint32_t length, uint64_t remote,
-			uint32_t key)
+int rsocket_post_direct(struct rsocket *rs, uint32_t length, uint64_t remote, uint32_t key)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = length,
@@ -129,7 +128,7 @@ int rsocket_post_direct(struct rsocket *rs, const void *data, uint32_t length, u
 		.send_flags = IBV_SEND_SIGNALED,
 		.wr.rdma = {.remote_addr = remote, .rkey = key},
 	};
-	int error = post_write(rs, &wr, data, length);
+	int error = post_write(rs, &wr, NULL, length);
 
 	if (!error)
 		occupy(&rs->out, length);

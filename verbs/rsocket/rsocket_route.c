@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "verbs/rsocket/rsocket.h"
 
 int rsocket_route_set(struct rsocket *rs, const void *value, socklen_t length)
@@ -23,7 +24,7 @@ int rsocket_route_set(struct rsocket *rs, const void *value, socklen_t length)
 		return EINVAL;
 	paths = malloc(length);
 	if (!paths)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for the route of an rsocket");
 	memcpy(paths, value, length);
 	free(rs->route);
 	rs->route = paths;

@@ -7,13 +7,14 @@
  * application has read. Messages without data take none: a few receives more would be enough for
  * them, and RNR retries have no end. But only a few are under way at a time (rsocket_post.c).
  */
-#include <byteswap.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "net/link.h"
+#include "net/minmax.h"
 #include "verbs/rsocket/rsocket.h"
 
 /* Receives that were taken are posted again in batches: so there are as many more than credits. */
@@ -48,9 +49,10 @@ static int make_buffers(struct rsocket *rs)
 	rs->targets.mappings = (void *)(rs->targets.list + RSOCKET_TARGETS);
 	rs->targets.known = calloc(options->iomap_size + 1, sizeof(*rs->targets.known));
 	rs->in.lengths = calloc(options->rq_size + 1, sizeof(*rs->in.lengths));
-	return rs->in.mr && rs->out.mr && rs->targets.mr && rs->targets.known && rs->in.lengths
-		       ? 0
-		       : ENOMEM;
+	if (rs->in.mr && rs->out.mr && rs->targets.mr && rs->targets.known && rs->in.lengths)
+		return 0;
+	return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rsocket with buffers of %u and %u bytes",
+		      options->receive_buffer, options->send_buffer);
 }
 
 /* Post @count receives at once. */
@@ -64,11 +66,6 @@ static int post_receives(struct rsocket *rs, uint32_t count)
 	return ibv_post_recv(rs->id->qp, wrs, &bad);
 }
 
-static uint32_t at_most(uint32_t value, uint32_t limit)
-{
-	return value < limit ? value : limit;
-}
-
 /* Queues are no longer than the device has them. */
 static void fit_device(struct ibv_context *verbs, struct rsocket_options *options)
 {
@@ -78,9 +75,9 @@ static void fit_device(struct ibv_context *verbs, struct rsocket_options *option
 	if (ibv_query_device(verbs, &device) != 0)
 		return;
 	/* One completion queue is for both. */
-	most = at_most(device.max_qp_wr, device.max_cqe / 2) - RECEIVES_AT_ONCE;
-	options->sq_size = at_most(options->sq_size, most);
-	options->rq_size = at_most(options->rq_size, most);
+	most = min_u32(device.max_qp_wr, device.max_cqe / 2) - RECEIVES_AT_ONCE;
+	options->sq_size = min_u32(options->sq_size, most);
+	options->rq_size = min_u32(options->rq_size, most);
 }
 
 static int make_queues(struct rsocket *rs)
@@ -126,7 +123,7 @@ int rsocket_stream_create(struct rsocket *rs)
 		error = make_buffers(rs);
 	for (uint32_t left = rs->options.rq_size + RECEIVES_AT_ONCE, part; !error && left;
 	     left -= part) {
-		part = left < RECEIVES_AT_ONCE ? left : RECEIVES_AT_ONCE;
+		part = min_u32(left, RECEIVES_AT_ONCE);
 		error = post_receives(rs, part);
 	}
 	return error;
@@ -212,13 +209,10 @@ int rsocket_stream_greet(struct rsocket *rs, const void *data, size_t length)
 static struct rsocket_place place_for_peer(const struct rsocket *rs, const void *memory,
 					   uint32_t key, uint32_t length)
 {
-	struct rsocket_place place = {.addr = (uintptr_t)memory, .key = key, .length = length};
+	const struct rsocket_place place = {
+		.addr = (uintptr_t)memory, .key = key, .length = length};
 
-	if (rs->swapped)
-		place = (struct rsocket_place){.addr = bswap_64(place.addr),
-					       .key = bswap_32(place.key),
-					       .length = bswap_32(place.length)};
-	return place;
+	return rs->swapped ? rsocket_place_swap(&place) : place;
 }
 
 /* Half of the ring that was read through: the peer has filled its entry, and may get it anew. */
@@ -293,7 +287,7 @@ void rsocket_stream_consume(struct rsocket *rs, uint32_t length)
 	in->free += length;
 	in->offset = (in->offset + length) % in->size;
 	while (length) {
-		uint32_t part = in->lengths[in->first] < length ? in->lengths[in->first] : length;
+		uint32_t part = min_u32(in->lengths[in->first], length);
 
 		in->lengths[in->first] -= part;
 		length -= part;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/cause/cause.h"
 #include "verbs/registry.h"
 #include "verbs/rsocket/rsocket.h"
 
@@ -86,7 +87,7 @@ int rsocket_enter(struct rsocket *rs)
 		table.entries[rs->fd] = rs;
 	}
 	pthread_mutex_unlock(&table.lock);
-	return reserved ? 0 : ENOMEM;
+	return reserved ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for rsocket %d", rs->fd);
 }
 
 /* With table.lock. */

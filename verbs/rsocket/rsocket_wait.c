@@ -26,7 +26,8 @@ bool rsocket_wake_open(struct rsocket_wake *wake)
 	if (wake->fd >= 0)
 		return true;
 	wake->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-	wake->identity = descriptor_identify(wake->fd);
+	if (wake->fd >= 0)
+		wake->identity = descriptor_identify(wake->fd);
 	return wake->fd >= 0;
 }
 

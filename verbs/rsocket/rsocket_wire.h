@@ -12,6 +12,7 @@
 #ifndef URXE_VERBS_RSOCKET_WIRE_H
 #define URXE_VERBS_RSOCKET_WIRE_H
 
+#include <byteswap.h>
 #include <endian.h>
 #include <linux/types.h>
 #include <stdint.h>
@@ -27,6 +28,14 @@ struct rsocket_place {
 	uint64_t addr;
 	uint32_t key, length;
 } __attribute__((packed));
+
+/* For an owner that has the other byte order. */
+static inline struct rsocket_place rsocket_place_swap(const struct rsocket_place *place)
+{
+	return (struct rsocket_place){.addr = bswap_64(place->addr),
+				      .key = bswap_32(place->key),
+				      .length = bswap_32(place->length)};
+}
 
 /* The private data of both sides when they connect. */
 struct rsocket_hello {
