@@ -48,10 +48,13 @@
 /* Receives from the socket that delivered last before the other sockets are asked again. */
 #define FAIR_ROUNDS 16
 
+struct udp_group;
+
 struct udp_address {
 	union ibv_gid gid;
-	unsigned int interface; /* of a link-local one, else 0 */
-	unsigned int netdev;	/* where it was seen last; 0: nowhere yet */
+	unsigned int interface;	       /* of a link-local one, else 0 */
+	unsigned int netdev;	       /* where it was seen last; 0: nowhere yet */
+	const struct udp_group *group; /* whose it is, or NULL */
 	int receive_fd;
 	int send_fd;
 	struct descriptor_identity receive_identity, send_identity;
@@ -82,8 +85,6 @@ struct udp_receive {
 	unsigned int rounds; /* since the other addresses were asked */
 	unsigned int streak; /* calls in a row that found something */
 };
-
-struct udp_group;
 
 struct udp_multicast {
 	pthread_mutex_t lock;
@@ -204,6 +205,8 @@ void udp_multicast_extend(struct udp_link *link, const union ibv_gid *gid);
 /* Multicasts from the socket @fd leave by the interface that has @source. */
 void udp_multicast_from(int fd, const union ibv_gid *source);
 unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, unsigned int max);
+/* Whether @group was joined on @interface, where a datagram came in. With multicast.lock. */
+bool udp_group_is_on(const struct udp_group *group, unsigned int interface);
 /* What has arrived for the groups, when it is their turn. @idle: nothing else has arrived. */
 unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
 				   unsigned int max, bool idle);

@@ -21,10 +21,6 @@
 #include "net/udp/udp_link.h"
 #include "net/wire/gid.h"
 
-#ifndef IPV6_MULTICAST_ALL
-#define IPV6_MULTICAST_ALL 29
-#endif
-
 struct group_key {
 	union ibv_gid gid;
 	uint64_t interface; /* 0: any. Without padding behind it, which would be hashed */
@@ -35,7 +31,9 @@ _Static_assert(sizeof(struct group_key) == sizeof(union ibv_gid) + sizeof(uint64
 struct udp_group {
 	struct group_key key;
 	struct udp_address address; /* the group's GID and the socket; nothing is sent from it */
-	bool everywhere;	    /* joined without a source */
+	unsigned int *interfaces;   /* where it was joined; under multicast.lock */
+	unsigned int interface_count;
+	bool everywhere; /* joined without a source */
 	UT_hash_handle hh;
 };
 
@@ -51,6 +49,7 @@ void udp_multicast_init(struct udp_link *link)
 static void group_close(struct udp_group *group)
 {
 	descriptor_close(group->address.receive_fd, &group->address.receive_identity);
+	free(group->interfaces);
 	free(group);
 }
 
@@ -113,7 +112,8 @@ static int open_epoll(struct udp_multicast *multicast)
 
 /*
  * Sockets of other processes and users may be bound there, too. Packets that came by an
- * interface where only they joined the group aren't for this socket.
+ * interface where only they joined the group aren't for this socket; of IPv6 the kernel gives
+ * them to it all the same: udp_group_is_on().
  */
 static int bind_group(int fd, const union ibv_gid *gid, unsigned int interface)
 {
@@ -123,8 +123,6 @@ static int bind_group(int fd, const union ibv_gid *gid, unsigned int interface)
 		return errno;
 	if (gid_is_ipv4(gid))
 		setsockopt(fd, IPPROTO_IP, IP_MULTICAST_ALL, &off, sizeof(off));
-	else
-		setsockopt(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, &off, sizeof(off));
 	return udp_bind(fd, gid, interface, ROCE_V2_UDP_PORT);
 }
 
@@ -150,6 +148,7 @@ static int group_open(const struct udp_link *link, const struct group_key *key,
 		return ENOMEM;
 	group->key = *key;
 	group->address.gid = *gid;
+	group->address.group = group;
 	group->address.send_fd = -1;
 	error = udp_receiver_open(link, gid, &group->address.receive_fd);
 	if (error) {
@@ -189,6 +188,34 @@ static int add_membership(const struct udp_group *group, unsigned int interface)
 				    sizeof(request));
 	}
 	return result < 0 && errno != EADDRINUSE ? errno : 0;
+}
+
+bool udp_group_is_on(const struct udp_group *group, unsigned int interface)
+{
+	for (unsigned int i = 0; i < group->interface_count; i++) {
+		if (group->interfaces[i] == interface)
+			return true;
+	}
+	return false;
+}
+
+/* It is a member there: what comes from now on is heard. */
+static int note_interface(struct udp_multicast *multicast, struct udp_group *group,
+			  unsigned int interface)
+{
+	unsigned int *interfaces = group->interfaces, count = group->interface_count;
+
+	pthread_mutex_lock(&multicast->lock);
+	if (!udp_group_is_on(group, interface)) {
+		interfaces = realloc(interfaces, (count + 1) * sizeof(*interfaces));
+		if (interfaces) {
+			interfaces[count] = interface;
+			group->interfaces = interfaces;
+			group->interface_count++;
+		}
+	}
+	pthread_mutex_unlock(&multicast->lock);
+	return interfaces ? 0 : ENOMEM;
 }
 
 static bool fits(const union ibv_gid *gid, const union ibv_gid *source)
@@ -248,6 +275,8 @@ static int join_on(struct udp_link *link, const union ibv_gid *gid, unsigned int
 	if (error)
 		return error;
 	error = add_membership(group, interface);
+	if (!error)
+		error = note_interface(&link->multicast, group, interface);
 	if (!error && made)
 		error = publish(&link->multicast, group);
 	if (!error)

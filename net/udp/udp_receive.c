@@ -148,6 +148,10 @@ static void add_split(struct udp_receive *receive, const struct udp_address *add
 	};
 	gid_from_sockaddr(&split->frame.source, &received->source.any);
 	parse_control(split, message);
+	if (address->group && !ipv4 && !udp_group_is_on(address->group, split->frame.interface)) {
+		receive->count--;
+		return;
+	}
 	if (split->segment_length == 0)
 		split->segment_length = length;
 	receive->used = data + cache_line_end(length) - receive->arena;

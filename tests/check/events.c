@@ -52,6 +52,16 @@ static void destroy_without_ack(void)
 	rig_close(&rig);
 }
 
+/* What is in use stays, and its events. */
+static void ack_after_busy(void)
+{
+	rig_open(&rig);
+	get_cq_event();
+	must(ibv_destroy_cq(rig.cq) == EBUSY);
+	ibv_ack_cq_events(rig.cq, 1);
+	rig_close(&rig);
+}
+
 static void *ack_soon(void *unused)
 {
 	usleep(50000);
@@ -337,6 +347,7 @@ static const struct check_case cases[] = {
 	BAD(EVENTS_NOT_ACKED, destroy_id_without_ack, .said = "ADDR_RESOLVED"),
 	BAD(EVENTS_NOT_ACKED, ack_after_destroying_id),
 	GOOD(EVENTS_NOT_ACKED, destroy_while_acked),
+	GOOD(EVENTS_NOT_ACKED, ack_after_busy),
 	BAD(EVENTS_LEFT, exit_without_ack, .also = CAUSE_OBJECT_LEAKED),
 	BAD(EVENTS_LEFT, exit_with_cm_event, .also = CAUSE_OBJECT_LEAKED, .said = "ADDR_RESOLVED"),
 	GOOD(EVENTS_LEFT, exit_after_ack, .options = "no-leaks"),

@@ -302,8 +302,9 @@ static void mix_contexts(void)
 
 static void import_of_other_context(void)
 {
+	struct ibv_parent_domain_init_attr attr = {};
+	struct ibv_pd *imported, *parent;
 	struct ibv_context *other;
-	struct ibv_pd *imported;
 	struct ibv_mr *mr;
 
 	rig_open(&rig);
@@ -313,6 +314,9 @@ static void import_of_other_context(void)
 	must(imported);
 	mr = ibv_reg_mr(imported, rig.buffer, 1, 0);
 	must(mr && ibv_dereg_mr(mr) == 0);
+	attr.pd = rig.pd;
+	parent = ibv_alloc_parent_domain(other, &attr);
+	must(parent && ibv_dealloc_pd(parent) == 0);
 	ibv_unimport_pd(imported);
 	must(ibv_close_device(other) == 0);
 	rig_close(&rig);

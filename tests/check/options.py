@@ -45,6 +45,8 @@ def test_status():
     for options in (None, "0", "no-leaks,exit=9"):
         status, said = run(LEAKS, options)
         check((status, said) == (0, ""), f"{options}: {status} {said}")
+    status, said = run("child_repeats", "exit=9")
+    check(status == 9 and said.count("check: 1 misuse, 1 occurrence\n") == 2, f"a child: {status} {said}")
     status, said = run("use_destroyed_cq", "no-leaks,exit=9")
     check(status == 9, f"what isn't a leak: {status} {said}")
 

@@ -284,6 +284,26 @@ static void group(void)
 	rig_close(&rig);
 }
 
+/* As much as there can be is no number. */
+static void connect_with_the_most(void)
+{
+	struct rdma_conn_param param = {.responder_resources = RDMA_MAX_RESP_RES,
+					.initiator_depth = RDMA_MAX_INIT_DEPTH,
+					.qp_num = 1};
+	struct sockaddr_in own = {.sin_family = AF_INET, .sin_port = 1};
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	must(inet_pton(AF_INET, case_address(), &own.sin_addr) == 1);
+	must(channel && rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	must(rdma_resolve_addr(id, NULL, (struct sockaddr *)&own, 1000) == 0);
+	must(rdma_resolve_route(id, 1000) == 0);
+	must(rdma_migrate_id(id, channel) == 0);
+	must(rdma_connect(id, &param) == 0);
+	must(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(channel);
+}
+
 static void joined_group(void)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -370,6 +390,7 @@ static const struct check_case cases[] = {
 	GOOD(NOT_PORTABLE_INLINE, little_inline_data, .options = "portability"),
 	BAD(NOT_PORTABLE_RD_ATOMIC, many_reads, ON("irdma"), .said = "max_dest_rd_atomic is 16"),
 	GOOD(NOT_PORTABLE_RD_ATOMIC, few_reads, .options = "portability"),
+	GOOD(NOT_PORTABLE_RD_ATOMIC, connect_with_the_most, .options = "portability"),
 	BAD(NOT_PORTABLE_COUNT, many_handles, ON("qedr"), .said = "qedr 8568"),
 	GOOD(NOT_PORTABLE_COUNT, few_handles, .options = "portability"),
 	BAD(NOT_PORTABLE_LENGTH, device_memory, ON("rxe"), .said = "rxe 0"),

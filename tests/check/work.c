@@ -311,12 +311,61 @@ static void write_to_completed_receive(void)
 	rig_close(&rig);
 }
 
+#define FORGOTTEN 20000 /* writes, of which the checker remembers 16384 */
+
+/* By the device, but so long ago that it isn't known any more. */
+static void fill_what_was_written_to(void)
+{
+	struct ibv_sge sge = {(uintptr_t)rig.buffer, LENGTH, 0};
+	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE}, *bad;
+
+	open_writable();
+	post_receive(5);
+	post_write(1, IBV_SEND_SIGNALED);
+	poll_good(1);
+	sge.lkey = rig.mr->lkey;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	wr.wr.rdma.remote_addr = (uintptr_t)rig.buffer + LENGTH;
+	wr.wr.rdma.rkey = rig.mr->rkey;
+	for (unsigned int i = 0; i < FORGOTTEN; i++) {
+		must(ibv_post_send(rig.qp, &wr, &bad) == 0);
+		poll_good(1);
+	}
+	post_send(7, IBV_SEND_SIGNALED);
+	poll_good(2);
+	rig_close(&rig);
+}
+
 /* --- regions and memory that go ------------------------------------------------------------ */
 
 static void deregister_under_receive(void)
 {
 	open_connected();
 	post_receive(5);
+	must(ibv_dereg_mr(rig.mr) == 0);
+	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER, 0);
+	must(rig.mr);
+	rig_close(&rig);
+}
+
+/* The receive isn't posted any more: a message has begun to fill it, whose second packet is lost.
+ */
+static void deregister_under_message(void)
+{
+	struct ibv_sge from, to;
+	struct ibv_recv_wr receive = {.wr_id = 5, .sg_list = &to, .num_sge = 1}, *bad_receive;
+	struct ibv_send_wr send, *bad;
+	struct ibv_wc wc;
+
+	must(setenv("URXE_FAULTS", "drop#2+/RC_SEND", 1) == 0);
+	open_connected();
+	from = (struct ibv_sge){(uintptr_t)rig.buffer, HALF, rig.mr->lkey};
+	to = (struct ibv_sge){(uintptr_t)rig.buffer + HALF, HALF, rig.mr->lkey};
+	send = send_wr(7, 0, &from);
+	must(ibv_post_recv(rig.qp, &receive, &bad_receive) == 0);
+	must(ibv_post_send(rig.qp, &send, &bad) == 0);
+	for (unsigned int i = 0; i < 10; i++)
+		must(ibv_poll_cq(rig.cq, 1, &wc) == 0); /* takes the first one */
 	must(ibv_dereg_mr(rig.mr) == 0);
 	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER, 0);
 	must(rig.mr);
@@ -764,7 +813,9 @@ static const struct check_case cases[] = {
 	BAD(RECEIVE_BUFFER_CHANGED, write_to_posted_receive, .said = "receive, wr_id 5"),
 	BAD(RECEIVE_BUFFER_CHANGED, write_to_shared_receive, .said = "a shared receive queue"),
 	GOOD(RECEIVE_BUFFER_CHANGED, write_to_completed_receive),
+	GOOD(RECEIVE_BUFFER_CHANGED, fill_what_was_written_to),
 	BAD(REGION_ENDED_UNDER_WORK, deregister_under_receive, .said = "0 sends and 1 receives"),
+	BAD(REGION_ENDED_UNDER_WORK, deregister_under_message, .said = "1 sends and 1 receives"),
 	BAD(REGION_ENDED_UNDER_WORK, reregister_under_receive),
 	GOOD(REGION_ENDED_UNDER_WORK, deregister_under_flushed),
 	GOOD(REGION_ENDED_UNDER_WORK, deregister_others_region),

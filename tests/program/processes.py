@@ -114,6 +114,12 @@ class Programs(unittest.TestCase):
         self.assertEqual(a["requester"]["retry_count"], 7)
         self.assertEqual(b["last_error"], None)
 
+    def test_address_of_rdma_cm(self):
+        other = SERVER.replace(".83.", ".82.")
+        server = self.start(SERVER, "rping", "-s", "-a", other, "-p", str(PORT))
+        wait_for(lambda: [device["addresses"] for device in (self.at(server) or {"devices": []})["devices"]] ==
+                 [[SERVER, other]], f"{server.pid} has {other}, too")
+
     def test_stopped_and_killed(self):
         server, _ = self.pingpong(10**8)
         self.wait_for_qp(server, "RTS")

@@ -50,9 +50,12 @@ int node_claim(const struct node *node, const union ibv_gid *gid, uint64_t servi
 	return node_share(node)->ops->claim(node_share(node), gid, service_id);
 }
 
+struct capture *capture;
+
 struct node node_open(const char *address)
 {
-	const struct udp_options options = {.segmentation = true, .receive_buffer = 100000};
+	const struct udp_options options = {
+		.segmentation = true, .receive_buffer = 100000, .capture = capture};
 	struct node node = {.gid = gid_of(address)};
 	struct lease lease;
 

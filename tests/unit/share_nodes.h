@@ -36,6 +36,7 @@ struct inherited {
  */
 void nodes_enter_network(TCase *tests);
 
+extern struct capture *capture; /* of the nodes that are opened from now on, or NULL */
 struct node node_open(const char *address);
 void node_close(struct node *node);
 /* In the child. */

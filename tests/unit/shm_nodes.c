@@ -13,10 +13,11 @@
 
 char directory[64];
 struct node a, b;
+struct capture *capture;
 
 struct node node_open(const char *address, bool shared_memory, bool icrc)
 {
-	const struct udp_options udp_options = {.segmentation = true};
+	const struct udp_options udp_options = {.segmentation = true, .capture = capture};
 	const struct shm_options options = {.icrc = icrc, .directory = directory};
 	struct node node = {.gid = gid_of(address)};
 	struct link *udp;

@@ -31,6 +31,7 @@ struct node {
 
 extern char directory[64];
 extern struct node a, b;
+extern struct capture *capture; /* of the nodes that are opened from now on, or NULL */
 
 struct node node_open(const char *address, bool shared_memory, bool icrc);
 void node_close(struct node *node);

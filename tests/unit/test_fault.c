@@ -223,6 +223,21 @@ START_TEST(rules_choose_messages_of_the_connection_manager)
 }
 END_TEST
 
+/* The first and the last that there are. */
+START_TEST(rules_choose_one_message_alone)
+{
+	static const struct {
+		const char *faults;
+		uint16_t attribute;
+	} cases[] = {{"drop#1/CM_REQ", CM_REQ}, {"drop#1/CM_APR", CM_APR}};
+
+	network(cases[_i].faults);
+	for (uint8_t number = 1; number <= 3; number++)
+		send_mad(a, MAD_CLASS_CM, cases[_i].attribute, QPN_GSI, number);
+	ck_assert_str_eq(received_mads(b), "2 3 ");
+}
+END_TEST
+
 START_TEST(every_nth_packet_is_dropped)
 {
 	network("drop#3*");
@@ -315,8 +330,11 @@ START_TEST(corruption_hurts_the_wire_and_not_the_payload)
 
 	network("corrupt=100%/RC");
 	memcpy(before, bytes, sizeof(bytes));
-	packet = packet_before = packet_make(&there, WIRE_RC | WIRE_SEND_ONLY, QPN, iov);
-	for (i = 0; i < 300; i++) {
+	packet = packet_make(&there, WIRE_RC | WIRE_SEND_ONLY, QPN, iov);
+	if (_i) /* more bits than link_packet.corrupt_bit has numbers for */
+		packet.headers_length = sizeof(packet.headers);
+	packet_before = packet;
+	for (i = 0; i < 2000; i++) {
 		a->ops->send(a, &packet, 1, 0);
 		ck_assert_str_eq(received(b, 1), "!");
 		ck_assert_mem_eq(bytes, before, sizeof(bytes));
@@ -345,6 +363,15 @@ START_TEST(delayed_packets_leave_with_the_next_call)
 	send_numbers(a, 6, 6);
 	ck_assert_str_eq(received(b, 10), "1 4 4 6");
 	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+}
+END_TEST
+
+/* Each clause that hits adds its own. */
+START_TEST(delays_add_up)
+{
+	network("delay(1ms)#1;delay(5us)#1");
+	send_numbers(a, 1, 1);
+	ck_assert_uint_eq(a->ops->deadline(a), 1005000);
 }
 END_TEST
 
@@ -486,6 +513,63 @@ START_TEST(frames_are_delayed_and_reordered)
 	sim_advance(sim, 1000000);
 	ck_assert_str_eq(received(a, 10), "1 6");
 	ck_assert_uint_eq(a->ops->deadline(a), TIME_NEVER);
+}
+END_TEST
+
+/* An inner link whose every frame is the same. */
+static struct giving_link {
+	struct link link;
+	struct link_frame frame;
+} giving;
+
+static unsigned int giving_receive(struct link *link, struct link_frame *frames, unsigned int max,
+				   uint64_t now)
+{
+	frames[0] = ((struct giving_link *)link)->frame;
+	return 1;
+}
+
+static void giving_close(struct link *link)
+{
+}
+
+static struct link *filter_of(const struct link_frame *frame, const char *faults)
+{
+	static const struct link_ops ops = {.receive = giving_receive, .close = giving_close};
+	struct link *link;
+
+	giving = (struct giving_link){.link = {.ops = &ops}, .frame = *frame};
+	ck_assert_int_eq(fault_link_create(&giving.link, faults, &link, NULL), 0);
+	return link;
+}
+
+/* By shared memory there is no ICRC: what is corrupted is to be looked at all the same. */
+START_TEST(corrupted_frames_are_not_trusted)
+{
+	static const uint8_t bytes[HEADERS + PAYLOAD + ICRC_LENGTH];
+	const struct link_frame sent = {
+		.data = bytes, .length = sizeof(bytes), .trusted = true, .shared = true};
+	struct link *link = filter_of(&sent, "corrupt#1@rx");
+	struct link_frame frame;
+
+	ck_assert_uint_eq(link->ops->receive(link, &frame, 1, 0), 1);
+	ck_assert(!frame.trusted);
+	ck_assert_mem_ne(frame.data, bytes, sizeof(bytes));
+	ck_assert_uint_eq(link->ops->receive(link, &frame, 1, 0), 1);
+	ck_assert(frame.trusted);
+	link->ops->close(link);
+}
+END_TEST
+
+/* What processes of this machine tell each other is on no wire. */
+START_TEST(messages_of_processes_pass)
+{
+	struct link *link = filter_of(&(struct link_frame){.message = true}, "drop=100%@rx");
+	struct link_frame frame;
+
+	ck_assert_uint_eq(link->ops->receive(link, &frame, 1, 0), 1);
+	ck_assert(frame.message);
+	link->ops->close(link);
 }
 END_TEST
 
@@ -713,6 +797,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, NULL, finish);
 	tcase_add_test(tests, rules_follow_an_injector);
 	tcase_add_test(tests, rules_choose_messages_of_the_connection_manager);
+	tcase_add_loop_test(tests, rules_choose_one_message_alone, 0, 2);
 	tcase_add_test(tests, every_nth_packet_is_dropped);
 	tcase_add_test(tests, nothing_happens_without_rules);
 	tcase_add_test(tests, the_nth_packet_is_dropped_once);
@@ -720,8 +805,9 @@ int main(void)
 	tcase_add_test(tests, all_packets_from_the_nth_on_are_dropped);
 	tcase_add_loop_test(tests, rules_choose_addresses, 0, 4);
 	tcase_add_test(tests, duplicates_follow_their_originals);
-	tcase_add_test(tests, corruption_hurts_the_wire_and_not_the_payload);
+	tcase_add_loop_test(tests, corruption_hurts_the_wire_and_not_the_payload, 0, 2);
 	tcase_add_test(tests, delayed_packets_leave_with_the_next_call);
+	tcase_add_test(tests, delays_add_up);
 	tcase_add_test(tests, memory_of_held_packets_is_used_again);
 	tcase_add_test(tests, a_packet_is_held_until_one_passes);
 	tcase_add_test(tests, closing_sends_what_is_held);
@@ -731,6 +817,8 @@ int main(void)
 	tcase_add_test(tests, what_is_dropped_leaves_space);
 	tcase_add_test(tests, surplus_is_announced);
 	tcase_add_test(tests, frames_are_delayed_and_reordered);
+	tcase_add_test(tests, corrupted_frames_are_not_trusted);
+	tcase_add_test(tests, messages_of_processes_pass);
 	tcase_add_test(tests, equal_seeds_give_equal_faults);
 	tcase_add_test(tests, rates_are_met);
 	tcase_add_loop_test(tests, capable_packets_are_marked, 0, 2);

@@ -6,14 +6,17 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pcap/pcap.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gid_of.h"
 #include "net/capture.h"
 #include "net/fault/fault.h"
+#include "net/fault/injector.h"
 #include "net/udp/udp.h"
 #include "net/wire/icrc.h"
 #include "tests/cancelled.h"
@@ -32,6 +35,9 @@ struct node {
 	union ibv_gid gid;
 };
 
+static struct injector injector;
+
+/* @faults: NULL: those that the injector has. */
 static struct node node_open(const char *address, const char *faults)
 {
 	struct node node = {.gid = gid_of(address)};
@@ -45,7 +51,9 @@ static struct node node_open(const char *address, const char *faults)
 	ck_assert_ptr_nonnull(node.capture);
 	ck_assert_int_eq(capture_open_faults(node.capture), 0);
 	ck_assert_int_eq(udp_link_create(&options, &udp), 0);
-	ck_assert_int_eq(fault_link_create(udp, faults, &node.link, NULL), 0);
+	ck_assert_int_eq(faults ? fault_link_create(udp, faults, &node.link, NULL)
+				: fault_link_follow(udp, &injector, &node.link),
+			 0);
 	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	return node;
 }
@@ -224,6 +232,26 @@ START_TEST(dropped_is_dropped)
 }
 END_TEST
 
+/* What is still held back then leaves without a word: its rule has no name any more. */
+START_TEST(rules_are_replaced)
+{
+	struct node from, to = node_open(ADDRESS_B, "");
+	uint64_t times[32];
+
+	injector_init(&injector);
+	ck_assert_int_eq(injector_set(&injector, "delay(1ms)#1;reorder#8", NULL), 0);
+	from = node_open(ADDRESS_A, NULL);
+	send_packets(&from, &to, 1000);
+	ck_assert_int_eq(injector_set(&injector, "drop=0%;dup=0%", NULL), 0);
+	send_packets(&from, &to, 2000000);
+	ck_assert_str_eq(records_of(&from, times), "2 3 4 5 6 7 1 8 1 2 3 4 5 6 7 8");
+	ck_assert_uint_eq(notes_of(&from), 0);
+	node_close(&from);
+	node_close(&to);
+	injector_destroy(&injector);
+}
+END_TEST
+
 /* An earlier run's notes are gone with its records. The first fault opens the file, if need be. */
 START_TEST(a_later_run_begins_anew)
 {
@@ -245,6 +273,28 @@ START_TEST(a_later_run_begins_anew)
 	unlink(from.pcap);
 	unlink(from.faults);
 	node_close(&to);
+}
+END_TEST
+
+/* Beside a pipe, to Wireshark perhaps, there is nothing. */
+START_TEST(a_pipe_has_no_notes)
+{
+	char path[64], notes[80];
+	struct capture *capture;
+	int reader;
+
+	snprintf(path, sizeof(path), "/tmp/urxe-notes-%d.pipe", (int)getpid());
+	snprintf(notes, sizeof(notes), "%s.faults", path);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	reader = open(path, O_RDONLY | O_NONBLOCK);
+	capture = capture_open(path);
+	ck_assert_ptr_nonnull(capture);
+	ck_assert_int_eq(capture_open_faults(capture), 0);
+	capture_fault(capture, 1, "drop");
+	ck_assert_int_eq(access(notes, F_OK), -1);
+	capture_close(capture);
+	close(reader);
+	ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -279,7 +329,9 @@ int main(void)
 	tcase_add_test(tests, notes_of_the_sender);
 	tcase_add_test(tests, notes_of_the_receiver);
 	tcase_add_test(tests, dropped_is_dropped);
+	tcase_add_test(tests, rules_are_replaced);
 	tcase_add_test(tests, a_later_run_begins_anew);
+	tcase_add_test(tests, a_pipe_has_no_notes);
 	tcase_add_test(tests, begins_without_being_cancelled);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

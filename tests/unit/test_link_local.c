@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two links of this machine at link-local addresses of one interface: what the kernel knows of the
- * receiver is asked for there, too. In a network namespace of its own, whose loopback device has
- * such addresses.
+ * receiver is asked for there, too. And which interface has an address. In a network namespace of
+ * its own, whose loopback device has such addresses.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -86,6 +86,28 @@ START_TEST(from_a_global_address)
 }
 END_TEST
 
+#define ON_BOTH "10.77.0.1"
+
+/* Of two that have it the one that is up; one that is down goes before none. */
+START_TEST(interface_of_an_address)
+{
+	const union ibv_gid gid = gid_of(ON_BOTH);
+	static const char *const netdevs[] = {"urxe4", "urxe6"};
+
+	make_veth("urxe4", "urxe5");
+	make_veth("urxe6", "urxe7");
+	for (int i = 0; i < 2; i++)
+		ip("address add %s/24 dev %s", ON_BOTH, netdevs[i]);
+	for (int up = 0; up < 2; up++) {
+		ip("link set %s up", netdevs[up]);
+		ip("link set %s down", netdevs[!up]);
+		ck_assert_uint_eq(gid_interface(&gid), if_nametoindex(netdevs[up]));
+	}
+	ip("link set %s down", netdevs[1]);
+	ck_assert_uint_eq(gid_interface(&gid), if_nametoindex(netdevs[0]));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("link_local");
@@ -96,6 +118,7 @@ int main(void)
 	tcase_add_unchecked_fixture(tests, add_addresses, NULL);
 	tcase_add_test(tests, a_receiver_is_known);
 	tcase_add_test(tests, from_a_global_address);
+	tcase_add_test(tests, interface_of_an_address);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

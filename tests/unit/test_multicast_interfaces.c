@@ -4,8 +4,12 @@
  * comes once, for groups of one link's scope, too. In a network namespace of its own.
  */
 #include <check.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "open_descriptors.h"
 #include "tests/must.h"
@@ -144,10 +148,24 @@ START_TEST(joined_everywhere_before_there_is_a_second_interface)
 }
 END_TEST
 
+/* Another socket of the machine, which has the kernel take the group from @netdev. */
+static int join_by_socket(const char *netdev)
+{
+	struct ipv6_mreq request = {.ipv6mr_interface = if_nametoindex(netdev)};
+	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
+
+	memcpy(&request.ipv6mr_multiaddr, &group, sizeof(group));
+	must(setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof(request)) == 0);
+	return fd;
+}
+
 START_TEST(joined_on_one_interface_after_the_other)
 {
+	int other;
+
 	begin(_i);
 	add_second();
+	other = join_by_socket("urxe0");
 	join(&sources[1]);
 	expect_from(1);
 	send_by(0);
@@ -157,6 +175,7 @@ START_TEST(joined_on_one_interface_after_the_other)
 	join(NULL);
 	expect_from_both();
 	end();
+	close(other);
 }
 END_TEST
 

@@ -492,6 +492,8 @@ END_TEST
 /* Nothing else has it. */
 static const union ibv_gid gid = {.raw = {0xfd, 'o', 'b', 's', 'e', 'r', 'v', 'e'}};
 
+static uint32_t qpn; /* no other process of the machine has it at that GID */
+
 /* One that isn't connected is found by the addresses of its device. */
 static void show_to_all(const void *state)
 {
@@ -501,7 +503,7 @@ static void show_to_all(const void *state)
 
 	memcpy(device->gid[1], gid.raw, sizeof(gid));
 	qp = observe_claim(observe, OBSERVE_QP, observe_show(observe, device));
-	qp->number = getpid();
+	qp->number = qpn;
 	qp->progress.state = *(const uint8_t *)state;
 	observe_show(observe, qp);
 }
@@ -511,20 +513,41 @@ START_TEST(a_queue_pair_is_found)
 	const uint8_t state = IBV_QPS_INIT;
 	struct observed_qp found;
 	union ibv_gid other = gid;
-	pid_t pid = killable_process(show_to_all, &state);
+	pid_t pid;
 
-	ck_assert(observe_find_qp(&gid, pid, &found));
+	qpn = getpid();
+	pid = killable_process(show_to_all, &state);
+	ck_assert(observe_find_qp(&gid, qpn, &found));
 	ck_assert_int_eq(found.pid, pid);
 	ck_assert_int_eq(found.process, OBSERVED_RUNNING);
 	ck_assert_int_eq(found.qp.progress.state, IBV_QPS_INIT);
 	ck_assert_ptr_nonnull(strstr(found.command, "test_observe"));
-	ck_assert(!observe_find_qp(&gid, pid + 1, &found));
+	ck_assert(!observe_find_qp(&gid, qpn + 1, &found));
 	other.raw[15] = 1;
-	ck_assert(!observe_find_qp(&other, pid, &found));
+	ck_assert(!observe_find_qp(&other, qpn, &found));
 
 	kill_and_wait(pid);
-	ck_assert(observe_find_qp(&gid, pid, &found));
+	ck_assert(observe_find_qp(&gid, qpn, &found));
 	ck_assert_int_eq(found.process, OBSERVED_ENDED);
+}
+END_TEST
+
+/* Of those that have had its number, whatever order their files are found in. */
+START_TEST(the_one_that_lives_is_found)
+{
+	const uint8_t state = IBV_QPS_INIT;
+	struct observed_qp found;
+	pid_t pids[3];
+
+	qpn = getpid();
+	for (int i = 0; i < 3; i++)
+		pids[i] = killable_process(show_to_all, &state);
+	kill_and_wait(pids[0]);
+	kill_and_wait(pids[2]);
+	ck_assert(observe_find_qp(&gid, qpn, &found));
+	ck_assert_int_eq(found.process, OBSERVED_RUNNING);
+	ck_assert_int_eq(found.pid, pids[1]);
+	kill_and_wait(pids[1]);
 }
 END_TEST
 
@@ -555,6 +578,7 @@ static struct observe_header header_of(uint32_t version, uint32_t blocks)
 	memset(header.kind, OBSERVE_QP, sizeof(header.kind));
 	memset(header.command, 'x', sizeof(header.command));
 	header.command[0] = '\033';
+	header.command[1] = 0x7f;
 	return header;
 }
 
@@ -596,7 +620,7 @@ START_TEST(hostile_files_are_read)
 	ck_assert_uint_eq(left_out, 3);
 	LL_FOREACH (processes, process) {
 		ck_assert_int_eq(process->state, OBSERVED_ENDED);
-		ck_assert_uint_eq(process->header.command[0], '?');
+		ck_assert_int_eq(strncmp(process->header.command, "??x", 3), 0);
 		ck_assert_uint_eq(strlen(process->header.command), OBSERVE_COMMAND - 1);
 		ck_assert_uint_eq(count(process, OBSERVE_QP),
 				  process->block_count * observe_block_records(OBSERVE_QP));
@@ -648,6 +672,7 @@ int main(void)
 	tcase_add_test(tests, a_session_is_read_alone);
 	tcase_add_test(tests, a_child_has_its_own);
 	tcase_add_test(tests, a_queue_pair_is_found);
+	tcase_add_test(tests, the_one_that_lives_is_found);
 	tcase_add_test(tests, other_versions_are_left_alone);
 	tcase_add_test(tests, hostile_files_are_read);
 	tcase_add_test(tests, names_alone_are_not_trusted);

@@ -7,14 +7,17 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pcap/pcap.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gid_of.h"
 #include "killable.h"
+#include "net/capture.h"
 #include "net/share/roster_internal.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/mad.h"
@@ -90,6 +93,43 @@ START_TEST(frames_are_forwarded_by_qpn)
 	node_close(&nodes[0]);
 	node_close(&nodes[1]);
 	node_close(&from);
+}
+END_TEST
+
+/* By the member that they are for. */
+START_TEST(forwarded_frames_are_captured)
+{
+	struct node nodes[2] = {node_open(SHARED)}, from = node_open(OTHER);
+	char path[64], error[PCAP_ERRBUF_SIZE];
+	struct link_frame frame;
+	const uint8_t *bytes;
+	struct pcap_pkthdr header;
+	pcap_t *pcap;
+
+	snprintf(path, sizeof(path), "/tmp/urxe-share-%d.pcap", (int)getpid());
+	capture = capture_open(path);
+	ck_assert_ptr_nonnull(capture);
+	nodes[1] = node_open(SHARED);
+	nodes_drain(nodes, 2);
+	node_send(&from, &nodes[0], nodes[0].qpn, 7);
+	ck_assert_int_eq(node_receive(&nodes[0], &frame), 7);
+	((struct bth *)frame.data)->dest_qp = htobe32(nodes[1].qpn);
+	ck_assert(node_forward(&nodes[0], &frame));
+	ck_assert_uint_eq(nodes[1].link->ops->receive(nodes[1].link, &frame, 1, 0), 1);
+	capture_flush(capture);
+	pcap = pcap_open_offline(path, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	bytes = pcap_next(pcap, &header);
+	ck_assert_ptr_nonnull(bytes);
+	ck_assert_uint_ge(header.caplen, frame.length);
+	ck_assert_mem_eq(bytes + header.caplen - frame.length, frame.data, frame.length);
+	ck_assert_ptr_null(pcap_next(pcap, &header));
+	pcap_close(pcap);
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
+	node_close(&from);
+	capture_close(capture);
+	ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -420,6 +460,7 @@ int main(void)
 	nodes_enter_network(tests);
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
+	tcase_add_test(tests, forwarded_frames_are_captured);
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);

@@ -4,12 +4,16 @@
  * others by UDP, what finds no space waits, and both ways get their turn.
  */
 #include <check.h>
+#include <pcap/pcap.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "gid_of.h"
+#include "net/capture.h"
 #include "net/clock.h"
+#include "net/fault/fault.h"
 #include "net/tuning.h"
 #include "shm_nodes.h"
 #include "tests/run_suite.h"
@@ -120,6 +124,10 @@ START_TEST(asks_for_the_address)
 	ck_assert_uint_eq(a.link->ops->capacity(a.link, &path, QPN_GSI), UINT32_MAX);
 	path = path_to(&a, &elsewhere);
 	ck_assert_uint_eq(a.link->ops->capacity(a.link, &path, b.lease.start), UINT32_MAX);
+	/* A ring that nothing was ever sent by goes with its writer. */
+	ck_assert_uint_eq(count_files(), 3);
+	node_close(&a);
+	ck_assert_uint_eq(count_files(), 1);
 }
 END_TEST
 
@@ -137,18 +145,108 @@ START_TEST(seals_if_asked_to)
 }
 END_TEST
 
-/* net/fault/fault has it corrupted: as on a wire, it is noticed. */
+/* net/fault/fault has it corrupted: as on a wire, it is noticed. Also where it waits for space. */
 START_TEST(corrupts)
 {
 	struct link_frame frame;
 	struct sent sent;
+	uint32_t before = 0;
 
-	make(&sent, &a, &b, 1);
+	while (_i && !shm_of(&a)->waiting)
+		ck_assert_uint_eq(send_one(&a, &b, before++), 0);
+	make(&sent, &a, &b, before);
 	sent.packet.corrupt_bit = 1 + 8 * offsetof(struct bth, psn);
 	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 0);
+	for (uint32_t psn = 0; psn < before; psn++) {
+		wait_for_frame(&b, &frame);
+		check_frame(&frame, &a, &b, psn);
+		ck_assert_uint_eq(receive(&a, &frame, 1), 0); /* sends what waits */
+	}
 	wait_for_frame(&b, &frame);
 	ck_assert(!frame.trusted);
 	ck_assert(!icrc_check(&frame));
+}
+END_TEST
+
+/* What net/fault/fault has held back is a copy, and still of this node. */
+START_TEST(delays)
+{
+	struct link_frame frame;
+
+	ck_assert_int_eq(fault_link_create(b.link, "delay(1us)#1@rx", &b.link, NULL), 0);
+	ck_assert_uint_eq(send_one(&a, &b, 1), 0);
+	wait_for_frame(&b, &frame);
+	ck_assert(!frame.shared && frame.trusted);
+	check_frame(&frame, &a, &b, 1);
+	frame.source_port = 0; /* of no socket */
+	ck_assert_int_eq(b.link->ops->sender(b.link, &frame), LINK_SENDER_NODE);
+}
+END_TEST
+
+/* Longer than any packet, and than what a ring takes: it would wait for ever. */
+START_TEST(refuses_what_is_too_long)
+{
+	static uint8_t bytes[RING_PACKET_MAX];
+	struct sent sent;
+
+	make(&sent, &a, &b, 1);
+	sent.vector = (struct iovec){bytes, sizeof(bytes)};
+	sent.packet.payload_length = sizeof(bytes);
+	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 1);
+	ck_assert_uint_eq(shm_of(&a)->waiting, 0);
+}
+END_TEST
+
+#define HEADERS_BEFORE_BTH (14 + 20 + 8)
+
+/* The next record is packet @psn from @from to @to, with the ICRC that it would have on a wire. */
+static void check_record(pcap_t *pcap, const struct node *from, const struct node *to, uint32_t psn)
+{
+	struct pcap_pkthdr *header;
+	const uint8_t *bytes;
+	struct link_frame frame;
+
+	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), 1);
+	frame = (struct link_frame){
+		.data = bytes + HEADERS_BEFORE_BTH,
+		.length = header->caplen - HEADERS_BEFORE_BTH,
+		.source = from->gid,
+		.destination = to->gid,
+		.source_port = bytes[34] << 8 | bytes[35],
+		.hop_limit = bytes[22],
+	};
+	check_frame(&frame, from, to, psn);
+	ck_assert(icrc_check(&frame));
+}
+
+/* What it sends, and what a node sends to it that captures nothing itself. */
+START_TEST(is_captured)
+{
+	char path[64], error[PCAP_ERRBUF_SIZE];
+	struct link_frame frame;
+	struct node node;
+	pcap_t *pcap;
+
+	snprintf(path, sizeof(path), "/tmp/urxe-shm-%d.pcap", (int)getpid());
+	capture = capture_open(path);
+	ck_assert_ptr_nonnull(capture);
+	node = node_open(ADDRESS_C, true, false);
+	ck_assert_uint_eq(send_one(&node, &b, 1), 0);
+	wait_for_frame(&b, &frame);
+	ck_assert(frame.shared);
+	ck_assert_uint_eq(send_one(&b, &node, 2), 0);
+	wait_for_frame(&node, &frame);
+	ck_assert(frame.shared);
+	check_frame(&frame, &b, &node, 2);
+	node_close(&node);
+	capture_close(capture);
+
+	pcap = pcap_open_offline(path, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	check_record(pcap, &node, &b, 1);
+	check_record(pcap, &b, &node, 2);
+	pcap_close(pcap);
+	ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -208,6 +306,25 @@ START_TEST(waits_in_order)
 		ck_assert_uint_lt(clock_now(), end);
 		for (unsigned int i = 0; i < count; i++)
 			ck_assert_uint_eq(psn_of(&frames[i]), psn++);
+	}
+}
+END_TEST
+
+/* What waits when its sender is closed goes where there is space by then, as from a socket. */
+START_TEST(closing_sends_what_waits)
+{
+	struct link_frame frame;
+	uint32_t sent = 0;
+
+	while (!shm_of(&a)->waiting)
+		ck_assert_uint_eq(send_one(&a, &b, sent++), 0);
+	for (uint32_t psn = 0; psn < sent; psn++) {
+		if (psn == sent - 1) {
+			ck_assert_uint_eq(receive(&b, &frame, 1), 0);
+			node_close(&a);
+		}
+		wait_for_frame(&b, &frame);
+		ck_assert_uint_eq(psn_of(&frame), psn);
 	}
 }
 END_TEST
@@ -394,7 +511,7 @@ END_TEST
 
 #define CROWD (WATCHED_MAX + 8)
 
-/* More rings than are watched: each of them has its turn. */
+/* More rings than are watched: each of them has its turn, by its bell alone. */
 START_TEST(serves_many)
 {
 	struct node nodes[CROWD];
@@ -402,6 +519,7 @@ START_TEST(serves_many)
 	struct link_frame frame;
 	char address[32];
 
+	shm_of(&b)->check = UINT64_MAX;
 	for (unsigned int i = 0; i < CROWD; i++) {
 		snprintf(address, sizeof(address), NET "%u", 10 + i);
 		nodes[i] = node_open(address, true, false);
@@ -435,9 +553,13 @@ int main(void)
 	tcase_add_test(tcase, delivers_by_udp_without_an_inbox);
 	tcase_add_test(tcase, asks_for_the_address);
 	tcase_add_test(tcase, seals_if_asked_to);
-	tcase_add_test(tcase, corrupts);
+	tcase_add_loop_test(tcase, corrupts, 0, 2);
+	tcase_add_test(tcase, delays);
+	tcase_add_test(tcase, refuses_what_is_too_long);
+	tcase_add_test(tcase, is_captured);
 	tcase_add_test(tcase, waits_for_space);
 	tcase_add_test(tcase, waits_in_order);
+	tcase_add_test(tcase, closing_sends_what_waits);
 	tcase_add_loop_test(tcase, bounds_what_waits, 0, sizeof(bounds) / sizeof(bounds[0]));
 	tcase_add_test(tcase, wakes_a_receiver_that_sleeps);
 	tcase_add_test(tcase, rings_leave_udp_its_turn);

@@ -95,10 +95,12 @@ START_TEST(lets_go_of_the_dead)
 }
 END_TEST
 
-/* Another link in its place gets a new ring, at both ends. */
+/* Another link in its place gets a new ring, at both ends. What was read of all of them counts. */
 START_TEST(begins_anew_with_another)
 {
 	struct link_frame frame;
+	uint64_t read, before = 0;
+	struct path path;
 
 	for (uint32_t round = 0; round < 5; round++) {
 		ck_assert_uint_eq(send_one(&a, &b, round), 0);
@@ -108,6 +110,11 @@ START_TEST(begins_anew_with_another)
 		ck_assert_uint_eq(send_one(&b, &a, round), 0);
 		wait_for_frame(&a, &frame);
 		ck_assert(frame.shared);
+		ck_assert_uint_eq(receive(&a, &frame, 1), 0);
+		path = path_to(&b, &a);
+		ck_assert_uint_eq(b.link->ops->unread(b.link, &path, a.lease.start, &read), 0);
+		ck_assert_uint_gt(read, before);
+		before = read;
 		node_close(&a);
 		a = node_open(ADDRESS_A, true, false);
 	}

@@ -71,6 +71,16 @@ void wait_until_running(const char *name)
 	close(fd);
 }
 
+/* The kernel leaves it to a thread of its own to make the route. */
+void wait_until_local(const char *address)
+{
+	char command[100];
+
+	snprintf(command, sizeof(command), "ip -6 route get %s | grep -q ^local", address);
+	while (system(command) != 0)
+		poll(NULL, 0, 1);
+}
+
 /* Link-local addresses would come and go with the link. */
 void make_veth(const char *name, const char *peer)
 {

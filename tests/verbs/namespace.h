@@ -22,6 +22,12 @@ void ip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The kernel takes note of the carrier of a network device that is up a little later. */
 void wait_until_running(const char *name);
 
+/*
+ * An IPv6 address that has been added has a route only later, too, also without DAD: a datagram
+ * that is sent there at once goes elsewhere.
+ */
+void wait_until_local(const char *address);
+
 /* Two network devices that are up, and have no addresses, link-local ones included; @name runs. */
 void make_veth(const char *name, const char *peer);
 

@@ -201,6 +201,10 @@ START_TEST(what_a_queue_can_tell)
 	attr.comp_vector = pair.context->num_comp_vectors;
 	ck_fails_null(ibv_create_cq_ex(pair.context, &attr), EINVAL);
 	attr.comp_vector--;
+	attr.flags = 1 << 20;
+	attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	ck_fails_null(ibv_create_cq_ex(pair.context, &attr), EINVAL);
+	attr.comp_mask = 0; /* so they aren't looked at */
 	cq = create_cq(attr);
 	ck_assert_ptr_null(cq->read_completion_ts);
 	ck_assert_ptr_null(cq->read_byte_len);

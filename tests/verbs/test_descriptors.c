@@ -90,23 +90,54 @@ START_TEST(too_few_are_an_error)
 }
 END_TEST
 
+static int next_descriptor(void)
+{
+	int next = dup(0);
+
+	must(next > 0 && close(next) == 0);
+	return next;
+}
+
 /* As poll(2) needs none. */
 START_TEST(rpoll_needs_no_descriptor)
 {
 	struct pollfd fd = {.events = POLLIN};
-	int client, next;
+	int client;
 
 	open_streams(&client, &fd.fd);
 	settle(client, fd.fd);
-	next = dup(0);
-	must(next > 0 && close(next) == 0);
-	set_limit(next);
+	set_limit(next_descriptor());
 	ck_assert_int_eq(rpoll(&fd, 1, 100), 0);
 	send_all(client, "", 1);
 	ck_assert_int_eq(rpoll(&fd, 1, PATIENCE), 1);
 	ck_assert_int_eq(fd.revents, POLLIN);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(fd.fd), 0);
+}
+END_TEST
+
+/* Whichever of those that it needs can't be had. */
+START_TEST(what_cant_be_opened_leaves_none)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int next = next_descriptor(), refused = 0;
+	struct ibv_context *context = NULL;
+	struct rlimit before;
+
+	must(list && getrlimit(RLIMIT_NOFILE, &before) == 0);
+	for (int count = 0; !context && count < MOST; count++) {
+		set_limit(next + count);
+		context = ibv_open_device(list[0]);
+		set_limit(before.rlim_cur);
+		if (context)
+			break;
+		ck_assert_int_eq(next_descriptor(), next);
+		refused++;
+	}
+	ck_assert_ptr_nonnull(context);
+	ck_assert_int_gt(refused, 1);
+	fixture_close(context);
+	ibv_free_device_list(list);
 }
 END_TEST
 
@@ -431,6 +462,7 @@ int main(void)
 	tcase_set_timeout(tests, 2 * CHILD_PATIENCE);
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
 	tcase_add_test(tests, rpoll_needs_no_descriptor);
+	tcase_add_test(tests, what_cant_be_opened_leaves_none);
 	tcase_add_test(tests, groups_take_descriptors_until_there_is_none);
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
 	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);

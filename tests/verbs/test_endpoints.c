@@ -73,9 +73,11 @@ START_TEST(datagram_queue_pairs_are_ready)
 {
 	struct ibv_qp_init_attr attr = queue_pair;
 	struct rdma_cm_id *id = open_bound_id(NULL, RDMA_PS_UDP);
+	struct ibv_pd *pd = ibv_alloc_pd(id->verbs);
 	struct ibv_qp_attr state;
 
-	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* RC, without what connects it */
+	ck_fails(rdma_create_qp(id, pd, &attr), EINVAL); /* RC, without what connects it */
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0);
 	attr = queue_pair;
 	attr.qp_type = IBV_QPT_UD;
 	ck_assert_int_eq(rdma_create_qp(id, NULL, &attr), 0);

@@ -180,14 +180,17 @@ END_TEST
 START_TEST(migration_to_no_channel_makes_synchronous)
 {
 	struct rdma_cm_id *id = new_id();
+	int own;
 
 	ck_assert_int_eq(rdma_migrate_id(id, NULL), 0);
+	own = id->channel->fd;
 	ck_fails(rdma_migrate_id(id, NULL), EINVAL);
 	ck_assert_ptr_ne(id->channel, channel);
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(NULL, PORT), 1000), 0);
 	ck_assert_ptr_nonnull(id->event);
 	ck_assert_int_eq(id->event->event, RDMA_CM_EVENT_ADDR_RESOLVED);
 	ck_assert_int_eq(rdma_migrate_id(id, channel), 0);
+	ck_fails(fcntl(own, F_GETFD), EBADF);
 	ck_assert_ptr_null(id->event);
 	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
 	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
@@ -217,6 +220,7 @@ END_TEST
 
 START_TEST(calls_out_of_order)
 {
+	static const char data[57];
 	struct rdma_conn_param param = {.retry_count = 7};
 	struct rdma_cm_id *id = new_id(), *none;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT};
@@ -252,9 +256,13 @@ START_TEST(calls_out_of_order)
 	param.responder_resources = 200;
 	ck_fails(rdma_connect(id, &param), EINVAL);
 	param.responder_resources = 1;
-	param.private_data = "";
-	param.private_data_len = 57;
+	param.private_data = data;
+	param.private_data_len = sizeof(data);
 	ck_fails(rdma_connect(id, &param), EINVAL);
+	/* All is still possible. */
+	param.private_data_len = 56;
+	ck_assert_int_eq(rdma_connect(id, &param), 0);
+	expect(channel, id, RDMA_CM_EVENT_REJECTED, 8);
 	destroy(id);
 }
 END_TEST
@@ -283,6 +291,14 @@ START_TEST(extensions)
 	ck_fails(rdma_set_local_ece(id, &ece), EINVAL);
 	ck_fails(rdma_set_local_ece(id, NULL), EINVAL);
 	ck_fails(rdma_get_remote_ece(id, NULL), EINVAL);
+	destroy(id);
+
+	/* A queue pair of the library's has its own (rdma_set_local_ece(3)). */
+	id = open_bound_id(channel, RDMA_PS_TCP);
+	create_qp(id);
+	ece.vendor_id = 1;
+	ck_fails(rdma_set_local_ece(id, &ece), EINVAL);
+	ck_fails(rdma_get_remote_ece(id, &ece), EINVAL);
 	destroy(id);
 }
 END_TEST
@@ -511,7 +527,7 @@ END_TEST
 START_TEST(shared_ports_have_one_listener)
 {
 	struct rdma_cm_id *first = new_id(), *second = new_id();
-	int no = 0;
+	int no = 0, yes = 1;
 
 	set_int(first, RDMA_OPTION_ID_REUSEADDR, 1);
 	set_int(second, RDMA_OPTION_ID_REUSEADDR, 1);
@@ -522,6 +538,9 @@ START_TEST(shared_ports_have_one_listener)
 	ck_fails(rdma_listen(second, 1), EADDRINUSE);
 	destroy(first);
 	ck_assert_int_eq(rdma_listen(second, 1), 0);
+	ck_fails(rdma_set_option(second, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &yes,
+				 sizeof(yes)),
+		 EINVAL);
 	first = new_id();
 	set_int(first, RDMA_OPTION_ID_REUSEADDR, 1);
 	ck_fails(rdma_bind_addr(first, socket_address(NULL, PORT)), EADDRINUSE);

@@ -82,6 +82,7 @@ START_TEST(status_of_a_write)
 	check_completion(pair.send_cq, 2, _i);
 	check_completion(pair.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
 	ck_assert_int_eq(state_of(pair.sender), IBV_QPS_ERR);
+	ck_assert_int_eq(pair.sender->state, IBV_QPS_ERR); /* as ibv_query_qp() has found it */
 	pair_close(&pair);
 }
 END_TEST
@@ -618,16 +619,17 @@ END_TEST
 
 /*
  * The RTU is lost, so that only one side knows that there is a connection: what ends it is told
- * all the same. @_i: by the side that knows it.
+ * all the same. By the other side, by the side that knows it, or by both, of whom one isn't heard.
  */
 START_TEST(half_a_connection)
 {
+	enum { BY_THE_OTHER, BY_WHO_KNOWS, BY_BOTH };
 	struct rdma_event_channel *server, *client;
 	struct rdma_cm_id *listener, *active, *passive;
 	struct rdma_conn_param param = {.qp_num = 1};
 	struct rdma_cm_event *event;
 
-	set_faults("%s", "drop#1+/CM_RTU");
+	set_faults("drop#1+/CM_RTU%s", _i == BY_BOTH ? "/CM_DREQ" : "");
 	server = open_channel();
 	client = open_channel();
 	listener = open_id(server, RDMA_PS_TCP);
@@ -640,11 +642,13 @@ START_TEST(half_a_connection)
 	rdma_ack_cm_event(event);
 	ck_assert_int_eq(rdma_accept(passive, &param), 0);
 	expect(client, active, RDMA_CM_EVENT_ESTABLISHED, 0);
-	if (_i) {
+	if (_i == BY_WHO_KNOWS) {
 		destroy(active);
 		expect(server, passive, RDMA_CM_EVENT_DISCONNECTED, 0);
 		destroy(passive);
 	} else {
+		if (_i == BY_BOTH)
+			ck_assert_int_eq(rdma_disconnect(active), 0);
 		destroy(passive);
 		expect(client, active, RDMA_CM_EVENT_REJECTED, 28);
 		ck_assert_int_eq(state_of(active->qp), IBV_QPS_ERR);
@@ -679,7 +683,7 @@ int main(void)
 	tcase_add_loop_test(tcase, coalesced_event, 0, 2);
 	tcase_add_test(tcase, late_completion);
 	tcase_add_loop_test(tcase, step, 0, COUNT(steps));
-	tcase_add_loop_test(tcase, half_a_connection, 0, 2);
+	tcase_add_loop_test(tcase, half_a_connection, 0, 3);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

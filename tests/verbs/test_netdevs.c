@@ -175,6 +175,37 @@ START_TEST(address_of_another_link)
 }
 END_TEST
 
+/* The peer's is one of the same link. */
+START_TEST(request_on_a_link)
+{
+	struct rdma_cm_id *listener = open_id(channel, RDMA_PS_TCP), *passive;
+	struct rdma_conn_param param = {.qp_num = 1, .retry_count = 7};
+	struct sockaddr_in6 own, *peer;
+	struct rdma_cm_event *event;
+
+	ip("link set lo up");
+	ip("-6 addr add " LINK_LOCAL "/64 dev urxe0 nodad");
+	memcpy(&own, link_local("urxe0"), sizeof(own));
+	own.sin6_port = htons(PORT);
+	ck_assert_int_eq(rdma_bind_addr(listener, (struct sockaddr *)&own), 0);
+	ck_assert_int_eq(rdma_listen(listener, 1), 0);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, (struct sockaddr *)&own, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);
+	expect(channel, id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	ck_assert_int_eq(rdma_connect(id, &param), 0);
+	event = next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	passive = event->id;
+	rdma_ack_cm_event(event);
+	peer = (struct sockaddr_in6 *)rdma_get_peer_addr(passive);
+	ck_assert_mem_eq(&peer->sin6_addr, &own.sin6_addr, sizeof(own.sin6_addr));
+	ck_assert_uint_eq(peer->sin6_scope_id, own.sin6_scope_id);
+	ck_assert_int_eq(rdma_destroy_id(passive), 0);
+	ck_assert_int_eq(rdma_destroy_id(listener), 0);
+	ip("link set lo down");
+}
+END_TEST
+
 /* The status of the address that @scope leads to: with a source of it, or without. */
 static int status_by(const char *scope, bool bound)
 {
@@ -192,6 +223,9 @@ static int status_by(const char *scope, bool bound)
 		ck_assert_int_eq(rdma_get_cm_event(channel, &event), 0);
 		status = event->status;
 		ck_assert_int_eq(rdma_ack_cm_event(event), 0);
+		/* By another one it may be reached yet. */
+		ck_assert_int_eq(bound || !status,
+				 !IN6_IS_ADDR_UNSPECIFIED(&one->route.addr.src_sin6.sin6_addr));
 	}
 	ck_assert_int_eq(rdma_destroy_id(one), 0);
 	return status;
@@ -710,6 +744,7 @@ int main(void)
 	tcase_add_test(tests, no_route);
 	tcase_add_test(tests, mtu_of_the_way);
 	tcase_add_test(tests, address_of_another_link);
+	tcase_add_test(tests, request_on_a_link);
 	tcase_add_loop_test(tests, address_of_two_links, 0, 2);
 	tcase_add_test(tests, silent_host);
 	tcase_add_test(tests, silent_host_of_a_bound_id);

@@ -96,6 +96,7 @@ START_TEST(flow_label_of_a_datagram)
 	/* The kernel gives each flow one, whatever its socket asks for. */
 	ck_assert(write_file("/proc/sys/net/ipv6/auto_flowlabels", "3"));
 	ip("addr add " THIRD "/64 dev urxe0 nodad");
+	wait_until_local(THIRD);
 	pair_open(&pair, IBV_QPT_UD, 0);
 	expect_gid(pair.context, 1, THIRD);
 	post_receive(&pair, 1);

@@ -175,6 +175,32 @@ START_TEST(wildcard_listeners_hear)
 }
 END_TEST
 
+/* Any address of IPv4 is none of IPv6. */
+START_TEST(wildcard_listeners_hear_their_family)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active;
+
+	if (!fixture_environment_both())
+		return;
+	setup();
+	active = open_id(client, RDMA_PS_TCP);
+	destroy(listener);
+	listener = open_id(server, RDMA_PS_TCP);
+	ck_assert_int_eq(rdma_bind_addr(listener, socket_address("0.0.0.0", PORT)), 0);
+	ck_assert_int_eq(rdma_listen(listener, 0), 0);
+	ck_assert_int_eq(rdma_resolve_addr(active, NULL, socket_address("::1", PORT), 1000), 0);
+	expect(client, active, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ck_assert_int_eq(rdma_resolve_route(active, 1000), 0);
+	expect(client, active, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	create_qp(active);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 8);
+	destroy(active);
+	teardown();
+}
+END_TEST
+
 START_TEST(requests_migrate_with_their_listener)
 {
 	struct rdma_conn_param param = parameters("");
@@ -298,10 +324,12 @@ int main(void)
 {
 	Suite *suite = suite_create("requests");
 	TCase *requests = tcase_create("requests"), *datagrams = tcase_create("datagrams");
+	TCase *families = tcase_create("families"); /* of addresses */
 
 	fixture_environment();
 	tcase_set_timeout(requests, 60);
 	tcase_set_timeout(datagrams, 60);
+	tcase_set_timeout(families, 60);
 	tcase_add_checked_fixture(requests, setup, teardown);
 	tcase_add_checked_fixture(datagrams, setup_datagrams, teardown);
 	ADD(requests, rejection_tells_why, accepting_fails, client_gives_up, nobody_listens,
@@ -310,7 +338,9 @@ int main(void)
 	    events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    accepting_a_datagram_fails, other_spaces_are_other_services);
+	ADD(families, wildcard_listeners_hear_their_family);
 	suite_add_tcase(suite, requests);
 	suite_add_tcase(suite, datagrams);
+	suite_add_tcase(suite, families);
 	return run_suite(suite);
 }

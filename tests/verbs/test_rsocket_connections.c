@@ -575,9 +575,11 @@ START_TEST(protocol_broken)
 {
 	static const struct {
 		uint32_t message, written;
+		int times;
 	} errors[] = {
-		{MESSAGE(DATA, (1 << 17) + 1), 0}, /* more than the buffer takes */
-		{MESSAGE(CREDIT, 16), 1},	   /* and a target that is none */
+		{MESSAGE(DATA, (1 << 17) + 1), 0, 1}, /* more than the buffer takes */
+		{MESSAGE(CREDIT, 16), 1, 1},	      /* and a target that is none */
+		{MESSAGE(CREDIT, 16), 32, 3},	      /* and a third, of two that there are */
 	};
 	uint16_t port;
 	int listener = open_listener(&port);
@@ -591,7 +593,8 @@ START_TEST(protocol_broken)
 		/* A mapping of a table that is shorter says nothing. */
 		say(&impostor, MESSAGE(MAPPED, 1 << 28), 0);
 		memset(impostor.reply + 20, 0, 4);
-		say(&impostor, errors[i].message, errors[i].written);
+		for (int time = 0; time < errors[i].times; time++)
+			say(&impostor, errors[i].message, errors[i].written);
 		ck_assert_int_eq(wait_for(server, POLLIN), POLLIN | POLLHUP | POLLERR);
 		ck_fails(rrecv(server, &byte, 1, 0), EPROTO);
 		ck_assert_int_eq(rrecv(server, &byte, 1, 0), 0);
@@ -625,6 +628,24 @@ START_TEST(ends_cross)
 	ck_fails(rsend(server, "a", 1, 0), EPIPE);
 	ck_assert_int_eq(get_int(server, SOL_SOCKET, SO_ERROR), 0);
 	end_impostor(&impostor);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(rclose(listener), 0);
+}
+END_TEST
+
+/* By a client that ends the connection, of which the server has never heard that it was made. */
+START_TEST(accepted_and_disconnected)
+{
+	struct impostor impostor;
+	int listener, server;
+	uint16_t port;
+	char byte;
+
+	ck_assert_int_eq(setenv("URXE_FAULTS", "drop=100%/CM_RTU", 1), 0);
+	listener = open_listener(&port);
+	server = accept_impostor(&impostor, listener, port);
+	end_impostor(&impostor);
+	ck_fails(rrecv(server, &byte, 1, 0), ECONNRESET);
 	ck_assert_int_eq(rclose(server), 0);
 	ck_assert_int_eq(rclose(listener), 0);
 }
@@ -684,6 +705,7 @@ int main(void)
 		not_an_rsocket,
 		protocol_broken,
 		ends_cross,
+		accepted_and_disconnected,
 		/* It has a child that allocates. */
 		accepted_and_killed,
 	};

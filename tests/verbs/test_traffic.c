@@ -217,6 +217,31 @@ START_TEST(builders)
 }
 END_TEST
 
+/* The last setter decides whether data is inline. As many SGEs as the queue pair takes. */
+START_TEST(builders_change_their_mind)
+{
+	struct ibv_sge sges[2];
+	struct ibv_qp_ex *qp;
+	char text[] = "inline";
+
+	pair_open(&pair, IBV_QPT_RC, ALL_OPERATIONS);
+	qp = ibv_qp_to_qp_ex(pair.sender);
+	for (int i = 0; i < 200; i++)
+		pair.buffer[i] = i;
+	sges[0] = sges[1] = send_sge(&pair, 100);
+	sges[1].addr += 100;
+	ibv_wr_start(qp);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qp, pair.mr->rkey, (uintptr_t)pair.buffer + BUFFER_SIZE);
+	ibv_wr_set_inline_data(qp, text, sizeof(text));
+	ibv_wr_set_sge_list(qp, 2, sges);
+	ck_assert_int_eq(ibv_wr_complete(qp), 0);
+	ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+	ck_assert_mem_eq(pair.buffer + BUFFER_SIZE, pair.buffer, 200);
+	pair_close(&pair);
+}
+END_TEST
+
 static void wr_flush(struct ibv_qp_ex *qp, size_t length, uint8_t type, uint8_t level)
 {
 	wr_flush_function *flush = (wr_flush_function *)((uint8_t *)qp + QP_EX_WR_FLUSH_OFFSET);
@@ -605,6 +630,7 @@ START_TEST(answer_to_a_datagram)
 	ck_assert_int_eq(back.grh.sgid_index, 0);
 	ck_assert_int_eq(memcmp(&back.grh.dgid, &attr.grh.dgid, 16), 0);
 	ck_assert_uint_eq(back.grh.traffic_class, 8);
+	ck_assert_uint_eq(back.grh.hop_limit, 64); /* whatever the address handle says */
 	ah = ibv_create_ah_from_wc(pair.pd, &wc, grh, 1);
 	ck_assert_ptr_nonnull(ah);
 	ck_assert_int_eq(ibv_destroy_ah(ah), 0);
@@ -665,6 +691,7 @@ int main(void)
 	tcase_add_test(tests, send_without_memory);
 	tcase_add_test(tests, extended_polling);
 	tcase_add_test(tests, builders);
+	tcase_add_test(tests, builders_change_their_mind);
 	tcase_add_test(tests, atomic_writes_and_flushes);
 	tcase_add_test(tests, atomic_write_without_inline_data);
 	tcase_add_test(tests, builders_post_all_or_nothing);

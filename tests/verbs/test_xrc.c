@@ -167,6 +167,7 @@ START_TEST(shared_receive_queues)
 	struct ibv_xrcd *xrcd = open_domain(-1, O_CREAT);
 	struct ibv_srq_init_attr_ex attr = srq_attr(xrcd);
 	struct ibv_srq_init_attr basic = {.attr = {.max_wr = 1, .max_sge = 1}};
+	struct ibv_context *elsewhere;
 	struct ibv_srq *srq, *other;
 	uint32_t number, other_number;
 
@@ -186,6 +187,12 @@ START_TEST(shared_receive_queues)
 	attr = srq_attr(xrcd);
 	attr.srq_type = IBV_SRQT_TM;
 	ck_fails_null(ibv_create_srq_ex(context, &attr), EOPNOTSUPP);
+	elsewhere = fixture_open();
+	attr = srq_attr(xrcd);
+	attr.cq = ibv_create_cq(elsewhere, 1, NULL, NULL, 0);
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EINVAL);
+	ck_assert_int_eq(ibv_destroy_cq(attr.cq), 0);
+	fixture_close(elsewhere);
 
 	srq = create_srq(xrcd);
 	other = create_srq(xrcd);
