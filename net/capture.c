@@ -83,6 +83,13 @@ static char *expand_name(const char *name)
 	return NULL;
 }
 
+/* Waits for the process that writes the file's header. */
+static void lock_shared(int fd)
+{
+	while (flock(fd, LOCK_SH) < 0 && errno == EINTR)
+		;
+}
+
 /*
  * Each process that captures to a file has a shared lock on it as long as it lives. The one
  * that finds none replaces what an earlier run left, and keeps the rest out until it has
@@ -100,7 +107,7 @@ static bool lock_file(struct capture *capture, int fd)
 		fault_notes_remove(capture->path);
 		return ftruncate(fd, 0) == 0;
 	}
-	flock(fd, LOCK_SH);
+	lock_shared(fd);
 	return false;
 }
 
@@ -115,10 +122,12 @@ static int flush_buffer(struct capture *capture)
 /* 0 or an errno. */
 static int open_file(struct capture *capture)
 {
-	int fd = open(capture->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), error;
+	int fd = descriptor_above_standard(
+		open(capture->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
 	bool first = fd >= 0 && lock_file(capture, fd);
 	/* 'c': writing to it, with locks held, is no cancellation point. */
 	FILE *file = fd < 0 ? NULL : fdopen(fd, "ac");
+	int error;
 
 	if (!file) {
 		error = errno;
@@ -145,7 +154,7 @@ static int open_file(struct capture *capture)
 		capture->libpcap.dump_close(capture->dumper);
 		return error;
 	}
-	flock(fd, LOCK_SH);
+	lock_shared(fd);
 	return 0;
 }
 

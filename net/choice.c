@@ -2,7 +2,6 @@
 #include "net/choice.h"
 
 #include "net/clock.h"
-#include "net/link.h"
 
 void choice_init(struct choice *choice, const struct choice_rule *rule)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The monotonic clock in nanoseconds: the time that real links and the verbs layer hand to the
- * core, which has no clock of its own.
+ * Times: nanoseconds of the monotonic clock, which real links and the verbs layer hand to the core.
+ * That has no clock of its own.
  *
  * A call that seldom needs the time, and costs hardly more than to ask for it, is handed a struct
  * lazy_time: the clock itself, or a time that is known already (simulations, tests).
@@ -16,6 +16,28 @@
 #define NS_PER_US INT64_C(1000)
 #define NS_PER_MS INT64_C(1000000)
 #define NS_PER_S INT64_C(1000000000)
+
+#define TIME_NEVER UINT64_MAX
+
+/* Of two times, or of two durations the shorter one and the longer one. */
+static inline uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t later(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * How long ago @since was. Threads are given the time that it was when they began, and one that
+ * waited for a lock meanwhile finds what another one has done since.
+ */
+static inline uint64_t elapsed(uint64_t since, uint64_t now)
+{
+	return now > since ? now - since : 0;
+}
 
 static inline struct timespec clock_timespec(uint64_t ns)
 {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "net/descriptor.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "net/syscalls.h"
@@ -36,4 +38,17 @@ void descriptor_close(int fd, const struct descriptor_identity *identity)
 {
 	if (descriptor_is(fd, identity))
 		sys_close(fd);
+}
+
+int descriptor_above_standard(int fd)
+{
+	int above, error;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	error = errno;
+	sys_close(fd);
+	errno = error;
+	return above;
 }

@@ -24,29 +24,8 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "net/clock.h"
 #include "net/wire/wire.h"
-
-#define TIME_NEVER UINT64_MAX
-
-/* Of two times, or of two durations the shorter one and the longer one. */
-static inline uint64_t earlier(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-/*
- * How long ago @since was. Threads are given the time that it was when they began, and one that
- * waited for a lock meanwhile finds what another one has done since.
- */
-static inline uint64_t elapsed(uint64_t since, uint64_t now)
-{
-	return now > since ? now - since : 0;
-}
 
 #define HOP_LIMIT_DEFAULT 64 /* as Linux has it for RoCE v2 */
 #define FLOW_LABEL_MASK 0xfffff

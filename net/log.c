@@ -56,16 +56,14 @@ static void write_line(const char *level, const char *format, va_list arguments)
 
 	length = snprintf(line, sizeof(line), "urxe[%d] %s: ", (int)getpid(), level);
 	rest = vsnprintf(line + length, sizeof(line) - length, format, arguments);
-	if (rest < 0)
-		return;
-	length += rest;
+	if (rest > 0)
+		length += rest;
 	if (length > (int)sizeof(line) - 1)
 		length = sizeof(line) - 1;
 	line[length++] = '\n';
 
 	/* There is no place to report that stderr can't be written to. */
-	if (sys_write(STDERR_FILENO, line, length) < 0)
-		length = 0;
+	sys_write(STDERR_FILENO, line, length);
 	errno = error; /* logging must be free of effects at any place */
 }
 
@@ -91,7 +89,6 @@ void log_paragraph(const char *const *parts, unsigned int count)
 	for (unsigned int i = 0; i < count; i++)
 		iov[i + 1] = (struct iovec){(char *)parts[i], strlen(parts[i])};
 	iov[count + 1] = (struct iovec){(char *)"\n", 1};
-	if (sys_writev(STDERR_FILENO, iov, count + 2) < 0)
-		iov[0].iov_len = 0;
+	sys_writev(STDERR_FILENO, iov, count + 2);
 	errno = error;
 }

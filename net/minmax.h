@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The smaller and the larger of two amounts. For times there are earlier() and later()
- * (net/link.h), for PSNs, which wrap, psn_distance() (net/wire/wire.h). */
+/*
+ * The smaller and the larger of two amounts. For times there are earlier() and later()
+ * (net/clock.h), for PSNs, which wrap, psn_distance() (net/wire/wire.h).
+ */
 #ifndef URXE_NET_MINMAX_H
 #define URXE_NET_MINMAX_H
 

@@ -7,24 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/descriptor.h"
 #include "net/file_limit.h"
 #include "net/syscalls.h"
 
-/* Where stdout or stderr is closed, what is printed there, our log too, would be in the file. */
-static int above_standard(int fd)
-{
-	int above;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return above;
-}
-
 int shared_file_create(const char *directory)
 {
-	int fd = above_standard(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+	int fd = descriptor_above_standard(open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
 
 	if (fd >= 0)
 		fchmod(fd, 0600);
@@ -54,7 +43,7 @@ bool shared_file_is_safe(int fd)
 
 int shared_file_open(int directory, const char *name, int flags)
 {
-	int fd = above_standard(
+	int fd = descriptor_above_standard(
 		openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
 
 	if (fd < 0 || shared_file_is_safe(fd))

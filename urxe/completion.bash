@@ -165,9 +165,7 @@ _urxe() {
 		_urxe_words "$(_urxe_commands "$program") --help --version" "$current"
 	elif ((at)); then
 		_urxe_program "$current"
-	elif [ "$option" = --node ]; then
-		_urxe_nodes "$current"
-	elif [[ $option == --peer-node ]]; then
+	elif [[ $option == @(--node|--peer-node) ]]; then
 		_urxe_nodes "$current"
 	elif [[ $option == @(--timeout|--seeds|--qp|--from|--to|--count|-n|--interval|-i) ]]; then
 		: # a number

@@ -46,6 +46,7 @@ static void make_output(struct fuzz *fuzz)
 static void make_directory(struct fuzz *fuzz)
 {
 	char *counts;
+	int error;
 
 	if (fuzz->output)
 		make_output(fuzz);
@@ -59,8 +60,11 @@ static void make_directory(struct fuzz *fuzz)
 	if (asprintf(&counts, "%s/counts", fuzz->directory) < 0)
 		die("out of memory");
 	fuzz->counts = call_counts_create(counts);
-	if (!fuzz->counts)
-		die("%s: %s", counts, strerror(errno));
+	if (!fuzz->counts) {
+		error = errno;
+		rmdir(fuzz->directory);
+		die("%s: %s", counts, strerror(error));
+	}
 	free(counts);
 }
 

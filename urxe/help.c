@@ -34,17 +34,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 static char *list_topics(int key, const char *text, void *input)
 {
-	char *list = (char *)text;
+	char *list = NULL;
+	size_t size;
+	FILE *stream;
 
-	if (key == ARGP_KEY_HELP_POST_DOC) {
-		size_t size;
-		FILE *stream = open_memstream(&list, &size);
-
-		fputs("Topics:", stream);
-		for (unsigned int i = 0; i < sizeof(topics) / sizeof(*topics); i++)
-			fprintf(stream, " %s", topics[i].name);
-		fclose(stream);
-	}
+	if (key != ARGP_KEY_HELP_POST_DOC || !(stream = open_memstream(&list, &size)))
+		return (char *)text;
+	fputs("Topics:", stream);
+	for (unsigned int i = 0; i < sizeof(topics) / sizeof(*topics); i++)
+		fprintf(stream, " %s", topics[i].name);
+	fclose(stream);
 	return list;
 }
 

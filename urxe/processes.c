@@ -117,21 +117,23 @@ uint32_t qp_sent(const struct observe_qp *qp)
 
 /* --- names ------------------------------------------------------------------------- */
 
-/* enum recovery_state, which is the core's: emu/transport/recovery.h. */
+#define X(name, word) word,
+
 const char *recovery_name(unsigned int state)
 {
-	static const char *const names[] = {
-		"sending",
-		"repeating a lost packet",
-		"probing with the next packet",
-		"probing with the oldest packet",
-		"second probe",
-		"waiting, receiver not ready",
-		"failed",
-	};
+	static const char *const names[] = {OBSERVE_RECOVERY(X)};
 
 	return word_text(names, LENGTH(names), state);
 }
+
+const char *armed_name(unsigned int armed)
+{
+	static const char *const names[] = {OBSERVE_ARMED(X)};
+
+	return word_text(names, LENGTH(names), armed);
+}
+
+#undef X
 
 const char *wc_status_name(unsigned int status)
 {

@@ -33,6 +33,7 @@ uint32_t qp_sent(const struct observe_qp *qp);
 
 /* "unknown" for numbers that mean nothing. */
 const char *recovery_name(unsigned int state);
+const char *armed_name(unsigned int armed);
 const char *class_name(enum observe_class class);
 const char *wc_status_name(unsigned int status); /* IBV_WC_RETRY_EXC_ERR */
 

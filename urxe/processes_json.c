@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Processes as JSON: urxe/processes.h. */
 #include "net/cause/cause.h"
-#include "net/cause/words.h"
 #include "net/clock.h"
 #include "net/cm_text.h"
 #include "net/qp_text.h"
@@ -118,13 +117,12 @@ static json_t *qp_json(const void *record)
 static json_t *cq_json(const void *record)
 {
 	const struct observe_cq *cq = record;
-	static const char *const armed[] = {"no", "solicited", "next"}; /* enum cq_armed */
 
 	return json_pack("{s:I, s:I, s:I, s:s, s:b, s:o, s:o}", "cqn", (json_int_t)cq->number,
 			 "capacity", (json_int_t)cq->capacity, "completions_waiting",
-			 (json_int_t)cq->entries, "armed", word_text(armed, 3, cq->armed),
-			 "overrun", cq->overrun != 0, "completions", number_json(cq->completions),
-			 "events", number_json(cq->events));
+			 (json_int_t)cq->entries, "armed", armed_name(cq->armed), "overrun",
+			 cq->overrun != 0, "completions", number_json(cq->completions), "events",
+			 number_json(cq->events));
 }
 
 static json_t *srq_json(const void *record)

@@ -34,13 +34,15 @@ static char *folder(void)
 /* @name, as URXE_PROFILE has it: a file if there is a '/' in it. */
 static FILE *open_profile(const char *name)
 {
-	char *path;
+	char *installed, *path;
 	FILE *file;
 
 	if (strchr(name, '/'))
 		return fopen(name, "re");
-	if (asprintf(&path, "%s/%s" PROFILE_SUFFIX, folder(), name) < 0)
+	installed = folder();
+	if (asprintf(&path, "%s/%s" PROFILE_SUFFIX, installed, name) < 0)
 		die("out of memory");
+	free(installed);
 	file = fopen(path, "re");
 	free(path);
 	return file;

@@ -299,7 +299,7 @@ int stat_program(char **program, bool json)
 	const struct sigaction usual = {.sa_handler = SIG_DFL};
 	struct session session = {};
 	struct sigaction given;
-	sigset_t ends, before;
+	sigset_t all, before, ends;
 	const char *library;
 	int status;
 
@@ -308,11 +308,12 @@ int stat_program(char **program, bool json)
 		die("out of memory");
 	/* Of a program that isn't started there is no summary. */
 	library = launch_check(program[0]);
-	/* Blocked, it waits for sigtimedwait(). Ignored, as a parent may have left it, it wouldn't
-	 * come, and the kernel would keep no status. */
-	sigemptyset(&ends);
-	sigaddset(&ends, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &ends, &before);
+	/*
+	 * Signals wait until they can be forwarded, SIGCHLD until sigtimedwait(). Ignored, as a
+	 * parent may have left it, that wouldn't come, and the kernel would keep no status.
+	 */
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
 	sigaction(SIGCHLD, &usual, &given);
 	child = fork();
 	if (child < 0)
@@ -323,6 +324,9 @@ int stat_program(char **program, bool json)
 		launch_checked(program, library);
 	}
 	handle_signals();
+	ends = before;
+	sigaddset(&ends, SIGCHLD);
+	sigprocmask(SIG_SETMASK, &ends, NULL);
 	status = wait_for_program(&session);
 	collect(&session, true);
 	print_session(&session, json);

@@ -132,14 +132,13 @@ static struct row qp_row(const struct reading *before, const struct observed *pr
 static int compare_rows(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
+	double x_messages = x->sent_messages + x->received_messages;
+	double y_messages = y->sent_messages + y->received_messages;
 
 	if (x->bytes != y->bytes)
 		return x->bytes < y->bytes ? 1 : -1;
-	if (x->sent_messages + x->received_messages != y->sent_messages + y->received_messages)
-		return x->sent_messages + x->received_messages <
-				       y->sent_messages + y->received_messages
-			       ? 1
-			       : -1;
+	if (x_messages != y_messages)
+		return x_messages < y_messages ? 1 : -1;
 	if (x->process->header.pid != y->process->header.pid)
 		return x->process->header.pid < y->process->header.pid ? -1 : 1;
 	return (x->qp ? x->qp->number : 0) < (y->qp ? y->qp->number : 0) ? -1 : 1;

@@ -9,7 +9,8 @@
  *   trace_match    records of both ends become transmissions: sent, received, or both
  *   trace_message  transmissions become messages; what was sent again, what was acknowledged when
  *   trace_row      transmissions become rows, folded; trace_fold folds equal messages further
- *   trace_table, trace_diagram, trace_svg, trace_json, trace_summary   rows become output
+ *   trace_table, trace_diagram, trace_svg, trace_json, trace_summary   rows become output;
+ *                  trace_view has what these share
  *
  * One thread. Nothing is freed: the program ends when all is printed. Without memory it ends at
  * once (trace_grow()).
@@ -22,6 +23,7 @@
 #include <stdio.h>
 
 #include "net/wire/wire.h"
+#include "urxe/psn_list.h"
 
 /* --- Records: the lines of captures ---------------------------------------------------- */
 
@@ -139,7 +141,7 @@ struct conversation {
 	size_t record_count;
 	struct transmission *transmissions; /* by time */
 	size_t transmission_count;
-	bool attached;	   /* of QP 1: all of it is shown with the connections that it made */
+	size_t lent; /* of @records, those that are shown with the connection that they made, too */
 	struct row **rows; /* by time */
 	size_t row_count;
 	struct totals totals[2]; /* by the end that sends */
@@ -166,14 +168,6 @@ struct trace {
 };
 
 /* --- Rows: what is shown --------------------------------------------------------------- */
-
-/* PSNs, as ranges. */
-struct psn_list {
-	struct psn_range {
-		uint64_t first, last;
-	} * ranges;
-	unsigned int count;
-};
 
 /* What became of some packets of a row: "lost", "dropped by drop#2/RC_SEND". */
 struct mark {
@@ -233,26 +227,19 @@ void trace_fold(struct conversation *conversation);
 const char *trace_transport_name(uint8_t transport);
 const char *trace_cm_name(unsigned int attribute);
 const char *trace_nak_name(uint8_t syndrome);
-uint64_t trace_rnr_delay(uint8_t syndrome); /* ns */
-char *trace_size(uint64_t bytes);	    /* "1 MiB" */
-char *trace_duration(uint64_t ns);	    /* "2.113 ms" */
+char *trace_size(uint64_t bytes);  /* "1 MiB" */
+char *trace_duration(uint64_t ns); /* "2.113 ms" */
 char *trace_end(const struct trace *trace, const struct end *end);
-void psn_list_add(struct psn_list *list, uint64_t psn);
-/* The last one of a list that isn't empty. */
-uint64_t psn_list_last(const struct psn_list *list);
-void psn_list_join(struct psn_list *list, const struct psn_list *other);
-char *psn_list_text(const struct psn_list *list);
-/* From the lowest to the highest. */
-char *psn_list_span(const struct psn_list *list);
 const char *trace_message_name(unsigned int flags, uint8_t opcode);
 
-/* Output. Rows from time @from to time @to, relative to the first record. */
+/* What is shown: rows from time @from to time @to, relative to the first record. */
 struct trace_view {
 	uint64_t from, to;
 	bool limited_to_qp;
 	uint32_t qpn;
 };
 
+/* trace_view.c */
 bool trace_shows(const struct trace_view *view, const struct conversation *conversation);
 bool trace_shows_row(const struct trace *trace, const struct trace_view *view,
 		     const struct row *row);

@@ -3,36 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "urxe/command.h"
 #include "urxe/trace.h"
 
 #define DISTANCE 74 /* columns between the ends */
 #define LOST_AT 56  /* how far an arrow goes that doesn't arrive */
-
-char *trace_label(const struct row *row)
-{
-	char *label = NULL, *size = trace_size(row->bytes);
-	size_t length;
-	FILE *stream = open_memstream(&label, &length);
-
-	if (!stream)
-		die("out of memory");
-	fputs(row->what, stream);
-	if (row->bytes)
-		fprintf(stream, " %s", size);
-	if (*row->psn_text)
-		fprintf(stream, ", PSN %s", row->psn_text);
-	if (row->packets > 1)
-		fprintf(stream, ", %u packets", row->packets);
-	if (row->lost && row->lost < row->packets)
-		fprintf(stream, ", %u lost", row->lost);
-	if (row->resent)
-		fprintf(stream, ", resent %u", row->resent);
-	if (fclose(stream) != 0)
-		die("out of memory");
-	free(size);
-	return label;
-}
 
 static void fill(char *line, int from, int to, char with)
 {

@@ -341,32 +341,23 @@ static int compare_record_pointers(const void *a, const void *b)
 
 static void distribute_records(struct trace *trace, const struct connections *connections)
 {
-	size_t *left = trace_allocate(trace->conversation_count * sizeof(*left) + 1);
-
 	for (size_t i = 0; i < trace->record_count; i++)
 		conversation_add_record(trace->records[i].flow->conversation, &trace->records[i]);
-	for (unsigned int i = 0; i < trace->conversation_count; i++)
-		left[i] = trace->conversations[i]->record_count;
 	for (unsigned int i = 0; i < connections->count; i++) {
 		const struct connection *connection = connections->all[i];
 
 		for (unsigned int k = 0; connection->conversation && k < connection->record_count;
 		     k++) {
-			struct record *record = connection->records[k];
-
-			conversation_add_record(connection->conversation, record);
-			for (unsigned int c = 0; c < trace->conversation_count; c++)
-				left[c] -= trace->conversations[c] == record->flow->conversation;
+			conversation_add_record(connection->conversation, connection->records[k]);
+			connection->records[k]->flow->conversation->lent++;
 		}
 	}
 	for (unsigned int i = 0; i < trace->conversation_count; i++) {
 		struct conversation *conversation = trace->conversations[i];
 
-		conversation->attached = left[i] == 0;
 		qsort(conversation->records, conversation->record_count, sizeof(struct record *),
 		      compare_record_pointers);
 	}
-	free(left);
 }
 
 static int compare_conversations(const void *a, const void *b)

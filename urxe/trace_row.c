@@ -291,7 +291,7 @@ static void note_rnr_nak(const struct conversation *conversation, size_t index, 
 
 	note(notes,
 	     trace_text("not before %s",
-			trace_duration(trace_rnr_delay(row->transmission->record->syndrome))));
+			trace_duration(aeth_rnr_delay(row->transmission->record->syndrome))));
 	if (again)
 		note(notes,
 		     trace_text("sent again after %s", trace_duration(again->time - row->time)));

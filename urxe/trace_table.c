@@ -5,19 +5,6 @@
 
 #include "urxe/trace.h"
 
-bool trace_shows(const struct trace_view *view, const struct conversation *conversation)
-{
-	if (!view->limited_to_qp)
-		return !conversation->attached;
-	return conversation->ends[0].qpn == view->qpn || conversation->ends[1].qpn == view->qpn;
-}
-
-bool trace_shows_row(const struct trace *trace, const struct trace_view *view,
-		     const struct row *row)
-{
-	return row->until - trace->start >= view->from && row->time - trace->start <= view->to;
-}
-
 /* A number that is 0 is an empty column. */
 static char *number_text(uint64_t number)
 {

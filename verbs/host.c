@@ -10,6 +10,7 @@
 
 #include "net/syscalls.h"
 #include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 #include "net/wire/wire.h"
 #include "verbs/memory.h"
 

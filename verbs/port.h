@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 
 struct device;
 

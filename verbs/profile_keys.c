@@ -4,7 +4,7 @@
  */
 #include <stddef.h>
 
-#include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 #include "net/wire/wire.h"
 #include "verbs/profile.h"
 

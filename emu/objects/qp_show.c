@@ -9,6 +9,17 @@
 #include "net/cause/cause.h"
 #include "net/observe/observe.h"
 
+/* Readers know the states of the core by their numbers alone, as net/observe/record.h has them. */
+#define X(name, word) SHOWN_##name,
+enum { OBSERVE_RECOVERY(X) SHOWN_RECOVERY_STATES };
+enum { OBSERVE_ARMED(X) };
+#undef X
+#define X(name, word) _Static_assert((int)SHOWN_##name == (int)name, "in the core's order");
+OBSERVE_RECOVERY(X)
+OBSERVE_ARMED(X)
+#undef X
+_Static_assert((int)SHOWN_RECOVERY_STATES == (int)RECOVERY_STATES, "all of them");
+
 int qp_show_create(struct qp *qp)
 {
 	struct hca *hca = qp->hca;

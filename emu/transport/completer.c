@@ -14,15 +14,6 @@ static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
 	[AETH_NAK_REMOTE_OPERATION & AETH_VALUE_MASK] = IBV_WC_REM_OP_ERR,
 };
 
-/* IBA 9.7.5.2.8 (table 45): what the RNR timer codes mean, in units of 10 us. */
-#define RNR_DELAY_UNIT UINT64_C(10000) /* ns */
-
-static const uint32_t rnr_delay[AETH_VALUE_MASK + 1] = {
-	65536, 1,    2,	   3,	 4,    6,     8,     12,    16,	   24,	  32,
-	48,    64,   96,   128,	 192,  256,   384,   512,   768,   1024,  1536,
-	2048,  3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
-};
-
 /* @cause: why, or CAUSE_NONE. */
 static void complete_oldest(struct qp *qp, enum ibv_wc_status status, enum cause cause)
 {
@@ -317,7 +308,7 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 	if (type == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
 		qp->observed->done.losses.rnr_naks++;
-		recovery_on_rnr_nak(qp, rnr_delay[value] * RNR_DELAY_UNIT, now);
+		recovery_on_rnr_nak(qp, aeth_rnr_delay(syndrome), now);
 	} else if (syndrome == AETH_NAK_PSN_SEQUENCE) {
 		COUNT(qp->hca, rcvd_seq_err, 1);
 		qp->observed->done.losses.sequence_naks++;

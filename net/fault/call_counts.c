@@ -42,6 +42,8 @@ struct call_counts_file *call_counts_create(const char *path)
 	close(fd);
 	if (file)
 		call_counts_clear(file);
+	else
+		unlink(path);
 	errno = error;
 	return file;
 }

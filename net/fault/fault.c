@@ -49,18 +49,21 @@ void fault_flow(struct flow *flow, const union ibv_gid *source, const union ibv_
 
 /* --- Rules that are replaced -------------------------------------------------------------- */
 
-/* Without memory the rules stay as they are, until the next packet. */
+/*
+ * Another thread may have read them meanwhile: once more, and they would count anew. Without memory
+ * the rules stay as they are, until the next packet.
+ */
 void fault_read_rules(struct fault_link *fault)
 {
 	struct fault_rules rules;
 	uint32_t generation;
 
 	pthread_mutex_lock(&fault->lock);
-	if (injector_read_rules(fault->injector, &rules, &generation) == 0) {
+	if (!fault_rules_are_current(fault) &&
+	    injector_read_rules(fault->injector, &rules, &generation) == 0) {
 		fault_rules_report(&fault->rules);
 		fault_rules_destroy(&fault->rules);
 		fault->rules = rules;
-		lane_forget_hits(&fault->lanes[SENT]);
 		if (rules.any[SENT] || rules.any[RECEIVED])
 			atomic_store_explicit(&fault->filters, true, memory_order_relaxed);
 		atomic_store_explicit(&fault->generation, generation, memory_order_release);

@@ -68,16 +68,6 @@ uint64_t lane_deadline(const struct lane *lane)
 	return earlier(delayed, swapped);
 }
 
-void lane_forget_hits(struct lane *lane)
-{
-	struct held *held;
-
-	DL_FOREACH (lane->delayed, held)
-		held->hits = 0;
-	DL_FOREACH (lane->swapped, held)
-		held->hits = 0;
-}
-
 struct held *held_get(struct held **spare, uint32_t length)
 {
 	uint32_t space = length < WIRE_PACKET_MAX ? WIRE_PACKET_MAX : length;

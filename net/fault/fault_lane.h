@@ -10,6 +10,12 @@
 #include "net/fault/fault_rules.h"
 #include "net/link.h"
 
+/* Rules of the fault filter, to be noted with what they did. */
+struct rule_hits {
+	uint64_t rules;	     /* a bit each, as in struct verdict */
+	uint32_t generation; /* fault_link.generation: of other rules they say nothing */
+};
+
 /* A deep copy: of a packet to send, or of a frame received. */
 struct held {
 	uint64_t due;
@@ -18,7 +24,7 @@ struct held {
 	struct iovec payload;
 	struct link_packet packet;
 	struct link_frame frame;
-	uint64_t hits; /* rules to be noted when it is sent */
+	struct rule_hits hits; /* of a packet to send */
 	struct held *prev, *next;
 	uint32_t space; /* for bytes */
 	uint8_t bytes[];
@@ -51,8 +57,5 @@ struct held *lane_find_swapped(struct lane *lane, const struct flow *flow);
 void lane_take_due(struct lane *lane, uint64_t now, struct held **list, unsigned int max);
 /* When the next one is due, or TIME_NEVER. */
 uint64_t lane_deadline(const struct lane *lane);
-
-/* There are other rules now. */
-void lane_forget_hits(struct lane *lane);
 
 #endif

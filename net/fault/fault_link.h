@@ -36,15 +36,19 @@ static inline void fault_note_loss(struct fault_link *fault)
 		atomic_store(&fault->link.lost, true);
 }
 
-/* Read the specification that the injector has now. */
+/* Read the specification that the injector has now, unless that has been done. */
 void fault_read_rules(struct fault_link *fault);
+
+static inline bool fault_rules_are_current(const struct fault_link *fault)
+{
+	return atomic_load_explicit(&fault->injector->generation, memory_order_relaxed) ==
+	       atomic_load_explicit(&fault->generation, memory_order_acquire);
+}
 
 /* Whether packets pass untouched, and without the lock: there has been no rule. */
 static inline bool fault_is_idle(struct fault_link *fault)
 {
-	if (fault->injector &&
-	    atomic_load_explicit(&fault->injector->generation, memory_order_relaxed) !=
-		    atomic_load_explicit(&fault->generation, memory_order_acquire))
+	if (fault->injector && !fault_rules_are_current(fault))
 		fault_read_rules(fault);
 	return !atomic_load_explicit(&fault->filters, memory_order_relaxed);
 }
@@ -66,7 +70,7 @@ void fault_flow(struct flow *flow, const union ibv_gid *source, const union ibv_
 /* The message of the connection manager that the payload of a packet of @flow is, or 0. */
 uint16_t fault_cm_message(const struct flow *flow, const uint8_t *mad, uint32_t length);
 
-/* The rules @hits hit the packet that was captured at @captured. The lock is held. */
+/* The rules @hits, of those that there are, hit the packet captured at @captured. With the lock. */
 void fault_note(const struct fault_link *fault, enum direction direction, uint64_t captured,
 		const struct bth *bth, uint64_t hits);
 

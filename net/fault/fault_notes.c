@@ -31,7 +31,8 @@ struct fault_notes *fault_notes_open(const char *path)
 
 	if (!notes || !name)
 		goto fail;
-	notes->fd = sys_create(name, O_WRONLY | O_APPEND | O_CLOEXEC, 0666);
+	notes->fd =
+		descriptor_above_standard(sys_create(name, O_WRONLY | O_APPEND | O_CLOEXEC, 0666));
 	if (notes->fd < 0)
 		goto fail;
 	notes->identity = descriptor_identify(notes->fd);

@@ -29,11 +29,13 @@ static void packet_flow(struct flow *flow, const struct fault_link *fault,
 		flow->message = fault_cm_message(flow, mad, sizeof(mad));
 }
 
+/* Not when the rules have been replaced since the packet was judged. */
 static void note_sent(struct fault_link *fault, uint64_t captured, const struct bth *bth,
-		      uint64_t hits)
+		      const struct rule_hits *hits)
 {
 	pthread_mutex_lock(&fault->lock);
-	fault_note(fault, SENT, captured, bth, hits);
+	if (hits->generation == fault->generation)
+		fault_note(fault, SENT, captured, bth, hits->rules);
 	pthread_mutex_unlock(&fault->lock);
 }
 
@@ -71,7 +73,7 @@ static struct held *packet_copy(struct fault_link *fault, const struct link_pack
 	held->packet.payload = &held->payload;
 	held->packet.payload_count = length > 0;
 	held->packet.corrupt_bit = plan->corrupt_bit;
-	held->hits = plan->hits;
+	held->hits = (struct rule_hits){plan->hits, fault->generation};
 	return held;
 }
 
@@ -84,6 +86,19 @@ static uint8_t pick_corrupt_bit(const struct link_packet *packet, const struct v
 		return packet->corrupt_bit;
 	/* link_packet.corrupt_bit reaches 255 bits. */
 	return 1 + icrc_covered_bit(&random, length < 31 ? length : 31);
+}
+
+/* All that are planned. */
+static void hold_copies(struct fault_link *fault, const struct link_packet *packet,
+			const struct flow *flow, struct plan *plan, uint64_t due)
+{
+	for (; plan->copies; plan->copies--) {
+		struct held *copy = packet_copy(fault, packet, flow, plan);
+
+		if (copy)
+			lane_delay(&fault->lanes[SENT], copy, due);
+		plan->hits |= plan->duplicates;
+	}
 }
 
 static struct plan plan_packet(struct fault_link *fault, const struct link_packet *packet,
@@ -107,12 +122,7 @@ static struct plan plan_packet(struct fault_link *fault, const struct link_packe
 	if (verdict.drop)
 		return (struct plan){.lost = true, .hits = verdict.hits};
 	if (verdict.delay) {
-		for (; plan.copies; plan.copies--) {
-			copy = packet_copy(fault, packet, &flow, &plan);
-			if (copy)
-				lane_delay(lane, copy, now + verdict.delay);
-			plan.hits |= plan.duplicates;
-		}
+		hold_copies(fault, packet, &flow, &plan, now + verdict.delay);
 		return plan;
 	}
 	passed = lane_find_swapped(lane, &flow);
@@ -138,8 +148,8 @@ static unsigned int inner_send(struct fault_link *fault, struct link_packet *pac
 }
 
 /* Returns whether it was refused. */
-static bool send_noted(struct fault_link *fault, struct link_packet *packet, uint64_t hits,
-		       uint64_t now)
+static bool send_noted(struct fault_link *fault, struct link_packet *packet,
+		       const struct rule_hits *hits, uint64_t now)
 {
 	/* As it was: what is to be corrupted is corrupted in place. */
 	const struct bth bth = bth_of(packet->headers, packet->headers_length);
@@ -152,7 +162,8 @@ static bool send_noted(struct fault_link *fault, struct link_packet *packet, uin
 	return refused;
 }
 
-static void capture_lost(struct fault_link *fault, const struct link_packet *packet, uint64_t hits)
+static void capture_lost(struct fault_link *fault, const struct link_packet *packet,
+			 const struct rule_hits *hits)
 {
 	const struct bth bth = bth_of(packet->headers, packet->headers_length);
 	struct link_packet copy = *packet;
@@ -171,19 +182,20 @@ void fault_send_held(struct fault_link *fault, struct held **list, uint64_t now)
 	if (!*list)
 		return;
 	DL_FOREACH (*list, held)
-		send_noted(fault, &held->packet, held->hits, now);
+		send_noted(fault, &held->packet, &held->hits, now);
 	pthread_mutex_lock(&fault->lock);
 	held_put_all(&fault->spare, list);
 	pthread_mutex_unlock(&fault->lock);
 }
 
 /*
- * The link may seal in place and flip the bit there: every copy is sent from its own.
- * Returns whether one of them was refused.
+ * By the rules of @generation. The link may seal in place and flip the bit there: every copy is
+ * sent from its own. Returns whether one of them was refused.
  */
 static bool send_planned(struct fault_link *fault, const struct link_packet *packet,
-			 struct plan *plan, uint64_t now)
+			 struct plan *plan, uint32_t generation, uint64_t now)
 {
+	struct rule_hits hits = {plan->hits, generation};
 	struct path path = *packet->path;
 	struct link_packet copy;
 	bool refused = false;
@@ -194,11 +206,11 @@ static bool send_planned(struct fault_link *fault, const struct link_packet *pac
 		copy = *packet;
 		copy.path = &path;
 		copy.corrupt_bit = plan->corrupt_bit;
-		refused |= send_noted(fault, &copy, plan->hits, now);
-		plan->hits |= plan->duplicates;
+		refused |= send_noted(fault, &copy, &hits, now);
+		hits.rules |= plan->duplicates;
 	}
 	if (plan->lost)
-		capture_lost(fault, packet, plan->hits);
+		capture_lost(fault, packet, &hits);
 	fault_send_held(fault, &plan->after, now);
 	return refused;
 }
@@ -209,8 +221,10 @@ static unsigned int send_chunk(struct fault_link *fault, struct link_packet *pac
 	struct plan plans[CHUNK];
 	struct held *due = NULL;
 	unsigned int i, first = 0, refused = 0;
+	uint32_t generation;
 
 	pthread_mutex_lock(&fault->lock);
+	generation = fault->generation;
 	lane_take_due(&fault->lanes[SENT], now, &due, UINT32_MAX);
 	for (i = 0; i < count; i++)
 		plans[i] = plan_packet(fault, &packets[i], now);
@@ -232,7 +246,7 @@ static unsigned int send_chunk(struct fault_link *fault, struct link_packet *pac
 			continue;
 		}
 		refused += inner_send(fault, packets + first, i - first, now);
-		refused += send_planned(fault, &packets[i], &plans[i], now);
+		refused += send_planned(fault, &packets[i], &plans[i], generation, now);
 		first = i + 1;
 	}
 	return refused + inner_send(fault, packets + first, count - first, now);

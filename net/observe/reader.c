@@ -89,14 +89,15 @@ static void end_names(struct observed *process)
 static const char *read_blocks(int fd, struct observed *process)
 {
 	uint32_t count = atomic_load(&process->header.blocks);
-	size_t read;
+	size_t size = (size_t)count * OBSERVE_BLOCK, read;
 
 	if (count > OBSERVE_BLOCKS)
 		return "it has more blocks than there can be";
-	process->blocks = malloc((size_t)count * OBSERVE_BLOCK + 1);
+	/* Aligned as in the file, which the compiler relies on where it copies a record. */
+	process->blocks = aligned_alloc(CACHE_LINE, size ?: CACHE_LINE);
 	if (!process->blocks)
 		return "out of memory";
-	read = read_at(fd, process->blocks, (size_t)count * OBSERVE_BLOCK, OBSERVE_HEADER);
+	read = read_at(fd, process->blocks, size, OBSERVE_HEADER);
 	process->block_count = read / OBSERVE_BLOCK;
 	end_names(process);
 	return NULL;

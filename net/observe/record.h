@@ -150,6 +150,16 @@ struct observe_device {
 
 /* --- queue pairs -------------------------------------------------------------------------- */
 
+/* enum recovery_state of the core, by its names, and what each is called. */
+#define OBSERVE_RECOVERY(X)                                                                        \
+	X(RECOVERY_SENDING, "sending")                                                             \
+	X(RECOVERY_RETRANSMIT, "retransmitting a lost packet")                                     \
+	X(RECOVERY_NEXT_PROBE, "probing with the next packet")                                     \
+	X(RECOVERY_HEAD_PROBE, "probing with the oldest packet")                                   \
+	X(RECOVERY_SECOND_PROBE, "second probe")                                                   \
+	X(RECOVERY_RNR_WAIT, "waiting, receiver not ready")                                        \
+	X(RECOVERY_FAILED, "failed")
+
 /* Written at the end of each batch of posts or packets, under qp.lock: one cache line. */
 struct observe_qp_progress {
 	uint64_t changed;	      /* when: CLOCK_MONOTONIC, ns */
@@ -185,6 +195,12 @@ struct observe_qp {
 };
 
 /* --- the other objects -------------------------------------------------------------------- */
+
+/* enum cq_armed of the core, likewise. */
+#define OBSERVE_ARMED(X)                                                                           \
+	X(CQ_IDLE, "no")                                                                           \
+	X(CQ_ARMED_SOLICITED, "solicited")                                                         \
+	X(CQ_ARMED_NEXT, "next")
 
 /* Written under cq.lock. */
 struct observe_cq {

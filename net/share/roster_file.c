@@ -167,7 +167,8 @@ static int find_descriptor(const char *folder, const char *wanted)
 		target[length < 0 ? 0 : length] = '\0';
 		if (strcmp(target, wanted) != 0)
 			continue;
-		found = openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC);
+		found = descriptor_above_standard(
+			openat(dirfd(directory), entry->d_name, O_RDWR | O_CLOEXEC));
 		if (found >= 0 && (!shared_file_is_safe(found) || !has_members(found))) {
 			close(found);
 			found = -1;

@@ -48,15 +48,30 @@ static void mark_if_long(struct sim_link *link, struct path *path, uint64_t now)
 	sim->statistics.marked += ecn_is_marked(path->traffic_class);
 }
 
+/* To its destination, or to each member of the group that this is. */
+static void transmit(struct sim_link *link, const struct link_packet *packet, uint64_t departure)
+{
+	const union ibv_gid *destination = &packet->path->destination;
+	struct sim_pair *pair = sim_pair_get(link->sim, packet->path);
+	struct sim_membership *membership;
+
+	if (!gid_is_multicast(destination)) {
+		sim_transmit(link, pair, NULL, packet, departure);
+		return;
+	}
+	DL_FOREACH (link->sim->memberships, membership) {
+		if (gid_equal(&membership->group, destination))
+			sim_transmit(link, pair, membership->link, packet, departure);
+	}
+}
+
 static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t now)
 {
 	struct sim *sim = link->sim;
 	uint32_t length = link_packet_length(packet), queue = sim->options.send_queue;
 	const struct path *original = packet->path;
 	struct path path = *original;
-	struct sim_membership *membership;
 	uint64_t departure;
-	struct sim_pair *pair;
 
 	if (queue && waiting(link, now) + length > queue) {
 		sim->statistics.sent++;
@@ -64,24 +79,11 @@ static void send_one(struct sim_link *link, struct link_packet *packet, uint64_t
 		return;
 	}
 	departure = departure_time(link, length, now);
-	pair = sim_pair_get(sim, packet->path);
 	mark_if_long(link, &path, now);
 	packet->path = &path;
-
-	if (!icrc_seal(packet, link->source_port,
-		       sim->options.hide_ip_id ? (uint16_t)random_next(&sim->random) : 0)) {
-		packet->path = original;
-		return;
-	}
-	if (!gid_is_multicast(&packet->path->destination)) {
-		sim_transmit(link, pair, NULL, packet, departure);
-		packet->path = original;
-		return;
-	}
-	DL_FOREACH (sim->memberships, membership) {
-		if (gid_equal(&membership->group, &path.destination))
-			sim_transmit(link, pair, membership->link, packet, departure);
-	}
+	if (icrc_seal(packet, link->source_port,
+		      sim->options.hide_ip_id ? (uint16_t)random_next(&sim->random) : 0))
+		transmit(link, packet, departure);
 	packet->path = original;
 }
 

@@ -91,22 +91,29 @@ static uint32_t space_of(const struct sock_diag_socket *found)
 	return found->received < size ? size - found->received : 0;
 }
 
-/* With the lock. */
-static bool find_socket(struct backlog *backlog, const struct backlog_socket *socket,
+static bool find_locked(struct backlog *backlog, const struct backlog_socket *socket,
 			struct sock_diag_socket *found)
 {
 	return socket->cookie ? search(backlog, socket, found) : ask(backlog, socket, 0, found);
 }
 
-uint32_t backlog_rcvbuf_space(struct backlog *backlog, const struct backlog_socket *socket)
+static bool find_socket(struct backlog *backlog, const struct backlog_socket *socket,
+			struct sock_diag_socket *found)
 {
-	struct sock_diag_socket found;
 	bool known;
 
 	pthread_mutex_lock(&backlog->lock);
-	known = find_socket(backlog, socket, &found);
+	known = find_locked(backlog, socket, found);
 	pthread_mutex_unlock(&backlog->lock);
-	return known ? space_of(&found) / BACKLOG_CHARGE : BACKLOG_UNKNOWN;
+	return known;
+}
+
+uint32_t backlog_rcvbuf_space(struct backlog *backlog, const struct backlog_socket *socket)
+{
+	struct sock_diag_socket found;
+
+	return find_socket(backlog, socket, &found) ? space_of(&found) / BACKLOG_CHARGE
+						    : BACKLOG_UNKNOWN;
 }
 
 static void note_unread(struct cached *cached, uint32_t unread)
@@ -125,7 +132,7 @@ uint32_t backlog_unread(struct backlog *backlog, const struct backlog_socket *so
 
 	*read = 0;
 	pthread_mutex_lock(&backlog->lock);
-	if (find_socket(backlog, socket, &found)) {
+	if (find_locked(backlog, socket, &found)) {
 		unread = found.received;
 		cached = cached_get(backlog, found.cookie);
 		note_unread(cached, unread);
@@ -139,12 +146,9 @@ bool backlog_received(struct backlog *backlog, const struct backlog_socket *sock
 		      uint32_t *unread)
 {
 	struct sock_diag_socket found;
-	bool known;
 
-	pthread_mutex_lock(&backlog->lock);
-	known = find_socket(backlog, socket, &found);
-	pthread_mutex_unlock(&backlog->lock);
-	if (known)
-		*unread = found.received;
-	return known;
+	if (!find_socket(backlog, socket, &found))
+		return false;
+	*unread = found.received;
+	return true;
 }

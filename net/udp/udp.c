@@ -176,7 +176,7 @@ static unsigned int interface_from(struct udp_link *link, const union ibv_gid *s
 {
 	const struct udp_address *address = udp_address_find(link, source);
 
-	return address ? __atomic_load_n(&address->interface, __ATOMIC_RELAXED) : 0;
+	return address ? udp_address_interface(address) : 0;
 }
 
 static struct backlog_socket socket_of(struct udp_link *link, const struct path *path, uint32_t qpn)

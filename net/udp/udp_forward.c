@@ -67,15 +67,10 @@ static int send_forward(const struct udp_share *share, uint16_t port,
 		.msg_iovlen = 2,
 	};
 
-	/* The error may be that of an earlier datagram, to a member that was gone. */
-	for (int i = 0; i < 2; i++) {
-		if (sys_sendmsg(descriptor_number(&share->control_fd), &message,
-				MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return 0;
-		if (errno != ECONNREFUSED)
-			break;
-	}
-	return errno;
+	return sys_sendmsg(descriptor_number(&share->control_fd), &message,
+			   MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+		       ? errno
+		       : 0;
 }
 
 /* With @frame or without (NULL). 0 or an errno: ENOTCONN for a member without a control socket. */
@@ -209,7 +204,7 @@ static bool read_forward(struct udp_link *link, struct forward_header *header,
 
 	header->kind = FORWARD_NOTHING;
 	if (length < 0)
-		return errno == ECONNREFUSED; /* of a datagram that we sent; another may follow */
+		return false;
 	if ((size_t)length < sizeof(*header))
 		return true;
 	memcpy(header, data, sizeof(*header));
@@ -283,7 +278,6 @@ unsigned int udp_share_receive(struct udp_link *link, struct link_frame *frames,
 
 		if (link->receive.used + FORWARD_MAX > RECEIVE_ARENA)
 			break;
-
 		if (!read_forward(link, &header, frame)) {
 			share->notifications = notifications;
 			break;

@@ -24,7 +24,7 @@
 #include "net/udp/udp.h"
 #include "net/udp/udp_connection.h"
 #include "net/udp/udp_share.h"
-#include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 
 /*
  * The TOS or traffic class of sockets: RC's. Packets with another one carry it in a control
@@ -52,7 +52,7 @@ struct udp_group;
 
 struct udp_address {
 	union ibv_gid gid;
-	unsigned int interface;	       /* of a link-local one, else 0 */
+	unsigned int interface;	       /* of a link-local one, else 0: udp_address_interface() */
 	unsigned int netdev;	       /* where it was seen last; 0: nowhere yet */
 	const struct udp_group *group; /* whose it is, or NULL */
 	int receive_fd;
@@ -136,6 +136,12 @@ struct udp_link {
 static inline unsigned int udp_address_count(const struct udp_link *link)
 {
 	return atomic_load_explicit(&link->count, memory_order_acquire);
+}
+
+/* Which it is on, while another thread may rebind it. */
+static inline unsigned int udp_address_interface(const struct udp_address *address)
+{
+	return __atomic_load_n(&address->interface, __ATOMIC_RELAXED);
 }
 
 /* The address that @gid is, or NULL. udp.c */

@@ -20,6 +20,7 @@
 #include "net/log.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 
 struct group_key {
 	union ibv_gid gid;

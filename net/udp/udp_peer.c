@@ -9,12 +9,10 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "net/clock.h"
 #include "net/observe/reader.h"
-#include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 
 /*
@@ -25,21 +23,6 @@
 #define LOOKS 20
 #define LOOK_SHARE 16
 #define LOOK_BURST NS_PER_S
-
-/* Whether an interface has it: only then it can be bound. */
-static bool is_local(const union ibv_gid *gid)
-{
-	int fd = sys_socket(gid_is_ipv4(gid) ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	/* Only these are bound on an interface, and to find that takes the list of all. */
-	bool scoped = IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid);
-	bool local;
-
-	if (fd < 0)
-		return false;
-	local = udp_bind(fd, gid, scoped ? gid_interface(gid) : 0, 0) == 0;
-	close(fd);
-	return local;
-}
 
 static void describe_qp(const struct observed_qp *found, struct link_peer *peer)
 {
@@ -122,11 +105,11 @@ static void describe_receiver(struct udp_link *link, const struct path *path, ui
 	struct sock_diag_socket socket;
 	int error = !link->diag || !from ? ENOTSUP
 					 : sock_diag_find(link->diag, gid, ROCE_V2_UDP_PORT, NULL,
-							  0, from->interface, &socket);
+							  0, udp_address_interface(from), &socket);
 
 	*peer = (struct link_peer){};
 	describe_refusal(link, gid, peer);
-	if (error == ENOENT && is_local(gid))
+	if (error == ENOENT && gid_is_local(gid))
 		peer->state = LINK_PEER_NOT_THERE;
 	if (error || socket.wildcard)
 		return;

@@ -175,6 +175,16 @@ static int lease_all(struct udp_share *share, struct lease *lease)
 	return atomic_exchange(&share->all_leased, true) ? ENOSPC : 0;
 }
 
+/* With the roster's lock. */
+static int lease_slots(struct udp_share *share, struct lease *lease)
+{
+	int error = roster_lease(share->roster, lease);
+
+	if (!error)
+		udp_share_steer_all(share->link);
+	return error;
+}
+
 static int share_lease_qpns(struct share *base, struct lease *lease)
 {
 	struct udp_share *share = (struct udp_share *)base;
@@ -185,23 +195,31 @@ static int share_lease_qpns(struct share *base, struct lease *lease)
 	error = roster_lock(share->roster);
 	if (error)
 		return error;
-	error = roster_lease(share->roster, lease);
-	if (!error)
-		udp_share_steer_all(share->link);
+	*lease = share->unused;
+	share->unused = (struct lease){};
+	if (!lease->count)
+		error = lease_slots(share, lease);
 	udp_share_unlock(share);
 	return error;
 }
 
+/* Those of a slot, whose QP numbers are leased next if there are no others yet. */
 static uint32_t share_lease_comm_ids(struct share *base)
 {
-	struct roster *roster = ((struct udp_share *)base)->roster;
-	struct lease lease;
+	struct udp_share *share = (struct udp_share *)base;
+	struct roster *roster = share->roster;
+	uint32_t slot;
 
 	if (!roster)
 		return 0;
-	if (!roster_primary_slot(roster, roster_self(roster)))
-		share_lease_qpns(base, &lease);
-	return roster_primary_slot(roster, roster_self(roster)) << SLOT_COMM_ID_BITS;
+	slot = roster_primary_slot(roster, roster_self(roster));
+	if (!slot && roster_lock(roster) == 0) {
+		if (!roster_primary_slot(roster, roster_self(roster)))
+			lease_slots(share, &share->unused);
+		slot = roster_primary_slot(roster, roster_self(roster));
+		udp_share_unlock(share);
+	}
+	return slot << SLOT_COMM_ID_BITS;
 }
 
 static int share_claim(struct share *base, const union ibv_gid *gid, uint64_t service_id)

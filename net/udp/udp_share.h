@@ -37,10 +37,11 @@ struct udp_share {
 	struct roster *roster;	       /* or NULL: our addresses are ours alone */
 	struct roster *parents_roster; /* in a forked child, which neither uses nor frees it */
 	bool entered;		       /* the roster was asked for */
-	atomic_bool all_leased;	       /* without it */
-	atomic_bool unsteered;	       /* the kernel refused the program; logged once */
-	atomic_bool unreachable;       /* members, by the loopback device; logged once */
-	atomic_bool check_all; /* indexes and programs: the roster may be another than it was */
+	struct lease unused; /* with the roster's lock: for comm ids; of 0 numbers: there is none */
+	atomic_bool all_leased;	 /* without it */
+	atomic_bool unsteered;	 /* the kernel refused the program; logged once */
+	atomic_bool unreachable; /* members, by the loopback device; logged once */
+	atomic_bool check_all;	 /* indexes and programs: the roster may be another than it was */
 	int control_fd;
 	struct descriptor_identity control_identity;
 	uint32_t notifications; /* of forwarded datagrams that we have read */

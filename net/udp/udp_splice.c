@@ -157,13 +157,14 @@ static bool is_queued(const struct udp_connection *connection)
 static bool unread(struct udp_link *link, const struct udp_address *address,
 		   const struct udp_connection *connection, uint32_t *bytes)
 {
-	const struct backlog_socket wanted = {&connection->destination, address->interface,
+	const unsigned int interface = udp_address_interface(address);
+	const struct backlog_socket wanted = {&connection->destination, interface,
 					      connection->splice.cookie};
 	struct sock_diag_socket first;
 	uint32_t received;
 
 	if (sock_diag_find(link->diag, &connection->destination, ROCE_V2_UDP_PORT, &address->gid,
-			   address->source_port, address->interface, &first) != 0)
+			   address->source_port, interface, &first) != 0)
 		return false;
 	*bytes = first.received;
 	if (!wanted.cookie || first.cookie == wanted.cookie)

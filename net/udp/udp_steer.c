@@ -44,7 +44,7 @@ void udp_share_attach(struct udp_link *link, const struct udp_address *address)
 	int error = ENOMEM;
 
 	if (code)
-		error = steer_attach(address->receive_fd, code,
+		error = steer_attach(descriptor_number(&address->receive_fd), code,
 				     steer_program(&link->share.plan, code));
 	free(code);
 	if (error && !atomic_exchange(&link->share.unsteered, true))
@@ -61,7 +61,7 @@ void udp_share_steer(struct udp_link *link, const struct udp_address *address)
 	if (plan->sockets > 1)
 		udp_share_attach(link, address);
 	else
-		steer_detach(address->receive_fd);
+		steer_detach(descriptor_number(&address->receive_fd));
 }
 
 void udp_share_steer_all(struct udp_link *link)
@@ -95,10 +95,13 @@ static void send_signal(const struct udp_link *link, const struct udp_address *a
 
 /* --- repair ------------------------------------------------------------------------------- */
 
+/* Unless it is due sooner: any thread may want a repair. */
 static void wake_at(struct udp_share *share, uint64_t time)
 {
-	if (time < atomic_load(&share->due))
-		atomic_store(&share->due, time);
+	uint64_t due = atomic_load(&share->due);
+
+	while (time < due && !atomic_compare_exchange_weak(&share->due, &due, time))
+		;
 }
 
 static void want_repair(struct udp_link *link, struct udp_address *address)

@@ -9,7 +9,7 @@
 #ifndef URXE_NET_PORT_GIDS_H
 #define URXE_NET_PORT_GIDS_H
 
-#include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 
 #define PORTS_MAX 2 /* as cards have them */
 

@@ -177,6 +177,9 @@ static inline bool aeth_is_ack(uint8_t syndrome)
 	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
 }
 
+/* For how long an RNR NAK, whose low bits are a timer code, forbids to send again, in ns. */
+uint64_t aeth_rnr_delay(uint8_t syndrome);
+
 /* --- Opcodes, IBA 9.2.1 (table 38) ----------------------------------------- */
 
 enum wire_transport {

@@ -4,15 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pcap/pcap.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "gid_of.h"
 #include "net/capture.h"
+#include "net/log.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
 
@@ -342,6 +347,78 @@ START_TEST(a_file_of_the_application_is_left_alone)
 }
 END_TEST
 
+static void ignore_alarm(int number)
+{
+}
+
+/* The process that writes the file's header is waited for, though signals come meanwhile. */
+START_TEST(waits_for_the_header)
+{
+	const struct sigaction action = {.sa_handler = ignore_alarm}; /* without SA_RESTART */
+	const struct itimerval often = {{.tv_usec = 10000}, {.tv_usec = 10000}};
+	int file = open(expanded, O_WRONLY | O_CREAT | O_CLOEXEC, 0600), ends[2], status;
+	struct pollfd opened;
+	pid_t pid;
+
+	ck_assert_int_eq(flock(file, LOCK_EX), 0);
+	ck_assert_int_eq(pipe(ends), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(file);
+		sigaction(SIGALRM, &action, NULL);
+		setitimer(ITIMER_REAL, &often, NULL);
+		if (capture_open(expanded) && write(ends[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	opened = (struct pollfd){.fd = ends[0], .events = POLLIN};
+	ck_assert_int_eq(poll(&opened, 1, 100), 0);
+	ck_assert_int_eq(flock(file, LOCK_UN), 0);
+	ck_assert_int_eq(poll(&opened, 1, 10000), 1);
+	ck_assert_int_ne(flock(file, LOCK_EX | LOCK_NB), 0);
+	ck_assert_int_eq(kill(pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	close(ends[0]);
+	close(ends[1]);
+	close(file);
+}
+END_TEST
+
+/* A process without stderr goes on writing its log there. */
+START_TEST(a_closed_stderr_is_not_the_capture)
+{
+	struct path path = {.source = gid_of("192.168.0.1"),
+			    .destination = gid_of("192.168.0.2"),
+			    .hop_limit = 64};
+	char error[PCAP_ERRBUF_SIZE];
+	struct pcap_pkthdr *header;
+	const uint8_t *bytes;
+	int status;
+	pcap_t *pcap;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		struct capture *capture;
+
+		close(STDERR_FILENO);
+		capture = capture_open(expanded);
+		if (!capture)
+			_exit(1);
+		log_error("this is no packet");
+		send_vector(capture, &path, 0);
+		capture_close(capture);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+	pcap = pcap_open_offline(expanded, error);
+	ck_assert_msg(pcap != NULL, "%s", error);
+	next_record(pcap, sizeof(vector));
+	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), PCAP_ERROR_BREAK);
+	pcap_close(pcap);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("capture");
@@ -356,6 +433,8 @@ int main(void)
 	tcase_add_test(tests, unwritable);
 	tcase_add_test(tests, ends_where_there_is_no_space);
 	tcase_add_test(tests, a_file_of_the_application_is_left_alone);
+	tcase_add_test(tests, waits_for_the_header);
+	tcase_add_test(tests, a_closed_stderr_is_not_the_capture);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

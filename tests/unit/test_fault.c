@@ -5,7 +5,9 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "net/capture.h"
 #include "net/fault/fault_link.h"
 #include "net/fault/injector.h"
 #include "net/sim/sim.h"
@@ -761,6 +763,76 @@ START_TEST(threads_may_send_at_once)
 }
 END_TEST
 
+/* As two threads do that have both seen that there are others. */
+START_TEST(rules_are_read_once)
+{
+	struct injector injector;
+
+	network(NULL);
+	injector_init(&injector);
+	ck_assert_int_eq(fault_link_follow(a, &injector, &a), 0);
+	ck_assert_int_eq(injector_set(&injector, "drop#1", NULL), 0);
+	send_numbers(a, 1, 2);
+	ck_assert_str_eq(received(b, 10), "2");
+	fault_read_rules((struct fault_link *)a);
+	send_numbers(a, 3, 4);
+	ck_assert_str_eq(received(b, 10), "3 4");
+	a->ops->close(a);
+	a = b;
+	injector_destroy(&injector);
+}
+END_TEST
+
+/* A link whose filter has other rules when a packet was sent. */
+static struct {
+	struct link link;
+	struct injector injector;
+	struct link *filter;
+} replacing = {.injector = INJECTOR_INITIALIZER};
+
+static void ignore(void *context, const struct fault_clause *clause)
+{
+}
+
+static unsigned int replacing_send(struct link *link, struct link_packet *packets,
+				   unsigned int count, uint64_t now)
+{
+	for (unsigned int i = 0; i < count; i++)
+		packets[i].captured = 1;
+	ck_assert_int_eq(injector_set(&replacing.injector, "fail#1", NULL), 0);
+	fault_link_for_each(replacing.filter, ignore, NULL); /* reads them */
+	return 0;
+}
+
+START_TEST(replaced_rules_are_not_noted)
+{
+	static const struct link_ops ops = {.send = replacing_send, .close = counting_close};
+	uint8_t bytes[PAYLOAD] = {0};
+	struct iovec iov[] = {{bytes, 4}, {bytes + 4, 4}};
+	struct path path = {gid(1), gid(2)};
+	struct link_packet packet = packet_make(&path, WIRE_RC | WIRE_SEND_ONLY, QPN, iov);
+	char name[] = "/tmp/urxe-fault-XXXXXX", notes[64];
+	int fd = mkstemp(name);
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	snprintf(notes, sizeof(notes), "%s.faults", name);
+	replacing.link.ops = &ops;
+	replacing.link.capture = capture_open(name);
+	ck_assert_ptr_nonnull(replacing.link.capture);
+	ck_assert_int_eq(injector_set(&replacing.injector, "corrupt#1", NULL), 0);
+	ck_assert_int_eq(fault_link_follow(&replacing.link, &replacing.injector, &replacing.filter),
+			 0);
+	replacing.filter->ops->send(replacing.filter, &packet, 1, 0);
+	ck_assert_int_ne(access(notes, F_OK), 0);
+	replacing.filter->ops->close(replacing.filter);
+	capture_close(replacing.link.capture);
+	injector_destroy(&replacing.injector);
+	unlink(name);
+	unlink(notes);
+}
+END_TEST
+
 START_TEST(rules_may_be_replaced_while_threads_send)
 {
 	static const char *const specifications[] = {"", "dup=50%;delay(100ns)=10%", "reorder=10%",
@@ -825,6 +897,8 @@ int main(void)
 	tcase_add_test(tests, delayed_packets_are_marked);
 	tcase_add_test(tests, what_is_lost_cuts_no_batch);
 	tcase_add_test(tests, threads_may_send_at_once);
+	tcase_add_test(tests, rules_are_read_once);
+	tcase_add_test(tests, replaced_rules_are_not_noted);
 	tcase_add_test(tests, rules_may_be_replaced_while_threads_send);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "gid_of.h"
+#include "net/wire/gid_table.h"
 #include "tests/run_suite.h"
 
 START_TEST(conversions)

@@ -99,8 +99,10 @@ static unsigned int count(const struct observed *process, enum observe_kind kind
 {
 	unsigned int found = 0;
 
-	for (const void *record = NULL; (record = observed_next(process, kind, record));)
+	for (const void *record = NULL; (record = observed_next(process, kind, record));) {
+		must((uintptr_t)record % CACHE_LINE == 0);
 		found++;
+	}
 	return found;
 }
 

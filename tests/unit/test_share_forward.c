@@ -225,6 +225,28 @@ START_TEST(mads_are_forwarded_by_comm_id)
 }
 END_TEST
 
+/* The slot of the comm ids has QP numbers, too: the next lease is of these. */
+START_TEST(comm_ids_leave_their_qp_numbers)
+{
+	const struct udp_options options = {.receive_buffer = 100000};
+	union ibv_gid gid = gid_of(SHARED);
+	struct lease lease, more;
+	struct link *link;
+	uint32_t first;
+
+	ck_assert_int_eq(udp_link_create(&options, &link), 0);
+	ck_assert_int_eq(link->ops->add_address(link, &gid, 0), 0);
+	first = link->share->ops->lease_comm_ids(link->share);
+	ck_assert_uint_ne(first, 0);
+	ck_assert_int_eq(link->share->ops->lease_qpns(link->share, &lease), 0);
+	ck_assert_uint_eq(lease.count, SLOT_QPNS);
+	ck_assert_uint_eq(slot_of_qpn(lease.start), slot_of_comm_id(first));
+	ck_assert_int_eq(link->share->ops->lease_qpns(link->share, &more), 0);
+	ck_assert_uint_ne(more.first, lease.first);
+	link->ops->close(link);
+}
+END_TEST
+
 struct dead_member {
 	const struct inherited inherited;
 	int leased; /* where the first of its comm ids is written to */
@@ -463,6 +485,7 @@ int main(void)
 	tcase_add_test(tests, forwarded_frames_are_captured);
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
+	tcase_add_test(tests, comm_ids_leave_their_qp_numbers);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_test(tests, frames_for_a_dead_member_go_nowhere);
 	tcase_add_test(tests, a_claim_can_always_be_released);

@@ -71,12 +71,11 @@ void wait_until_running(const char *name)
 	close(fd);
 }
 
-/* The kernel leaves it to a thread of its own to make the route. */
 void wait_until_local(const char *address)
 {
-	char command[100];
+	char command[96];
 
-	snprintf(command, sizeof(command), "ip -6 route get %s | grep -q ^local", address);
+	snprintf(command, sizeof(command), "ip route get %s | grep -q ^local", address);
 	while (system(command) != 0)
 		poll(NULL, 0, 1);
 }

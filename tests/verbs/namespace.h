@@ -23,8 +23,8 @@ void ip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void wait_until_running(const char *name);
 
 /*
- * An IPv6 address that has been added has a route only later, too, also without DAD: a datagram
- * that is sent there at once goes elsewhere.
+ * An IPv6 address can be bound as soon as it was added, but the route by which what is sent to it
+ * stays here follows a little later.
  */
 void wait_until_local(const char *address);
 

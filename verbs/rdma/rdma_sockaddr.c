@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "net/wire/gid.h"
+#include "net/wire/gid_table.h"
 #include "verbs/rdma/rdma.h"
 
 #define PORT_MASK UINT64_C(0xffff)
