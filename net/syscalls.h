@@ -137,6 +137,17 @@ static inline int sys_fallocate(int fd, int mode, off_t offset, off_t length)
 	return syscall(SYS_fallocate, fd, mode, offset, length);
 }
 
+/* Where a newer librspreload.so is loaded, epoll_create1() makes an object of rsockets. */
+static inline int sys_epoll_create(int flags)
+{
+	return syscall(SYS_epoll_create1, flags);
+}
+
+static inline int sys_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)
+{
+	return syscall(SYS_epoll_ctl, epoll_fd, operation, fd, event);
+}
+
 /* epoll_wait() that doesn't wait. */
 static inline int sys_epoll_look(int fd, struct epoll_event *events, int max)
 {

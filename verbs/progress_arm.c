@@ -10,7 +10,6 @@
  * progress thread alone opens and closes it. All with progress.lock, which other threads only try
  * to take.
  */
-#include <sys/epoll.h>
 #include <utlist.h>
 
 #include "net/syscalls.h"
@@ -20,7 +19,7 @@ static bool control(const struct progress *progress, int operation, int fd, uint
 {
 	struct epoll_event event = {.events = events | EPOLLONESHOT};
 
-	return epoll_ctl(progress->armed_set, operation, fd, &event) == 0;
+	return sys_epoll_ctl(progress->armed_set, operation, fd, &event) == 0;
 }
 
 static bool control_all(const struct progress_client *client, int operation, uint32_t events)
@@ -52,7 +51,7 @@ static void open_set(struct progress *progress)
 	struct progress_client *client;
 
 	progress->armed_set_stale = false;
-	progress->armed_set = epoll_create1(EPOLL_CLOEXEC);
+	progress->armed_set = sys_epoll_create(EPOLL_CLOEXEC);
 	if (progress->armed_set < 0)
 		return;
 	control(progress, EPOLL_CTL_ADD, progress->wakeup.reader, 0);
@@ -87,7 +86,7 @@ void progress_arming_end(struct progress *progress, short events)
 			progress->armed_set_stale = true;
 	}
 	/* An error of a socket's, which can't be disabled but by taking it; or it isn't ours. */
-	if (!expected && (!is_ours(progress) || epoll_wait(progress->armed_set, &event, 1, 0) < 0))
+	if (!expected && (!is_ours(progress) || sys_epoll_look(progress->armed_set, &event, 1) < 0))
 		progress->armed_set = -1;
 }
 

@@ -73,8 +73,8 @@ static int watch_address(const struct udp_link *link, unsigned int index)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.u32 = index};
 
-	return epoll_ctl(link->epoll_fd, EPOLL_CTL_ADD, link->addresses[index]->receive_fd,
-			 &event) < 0
+	return sys_epoll_ctl(link->epoll_fd, EPOLL_CTL_ADD, link->addresses[index]->receive_fd,
+			     &event) < 0
 		       ? errno
 		       : 0;
 }
@@ -396,7 +396,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	error = pool_reserve(&link->batches, sizeof(struct batch));
 	if (error)
 		goto free_arena;
-	link->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	link->epoll_fd = sys_epoll_create(EPOLL_CLOEXEC);
 	if (link->epoll_fd < 0) {
 		error = errno;
 		goto free_batches;

@@ -18,6 +18,7 @@
 #include <uthash.h>
 
 #include "net/log.h"
+#include "net/syscalls.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/gid.h"
 #include "net/wire/gid_table.h"
@@ -103,7 +104,7 @@ static int open_epoll(struct udp_multicast *multicast)
 
 	if (multicast->epoll_fd >= 0)
 		return 0;
-	fd = epoll_create1(EPOLL_CLOEXEC);
+	fd = sys_epoll_create(EPOLL_CLOEXEC);
 	if (fd < 0)
 		return errno;
 	multicast->epoll_identity = descriptor_identify(fd);
@@ -234,7 +235,8 @@ static int publish(struct udp_multicast *multicast, struct udp_group *group)
 	HASH_ADD(hh, multicast->groups, key, sizeof(group->key), group);
 	if (!group->hh.tbl)
 		error = ENOMEM;
-	else if (epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd, &event))
+	else if (sys_epoll_ctl(multicast->epoll_fd, EPOLL_CTL_ADD, group->address.receive_fd,
+			       &event))
 		error = errno;
 	if (!error)
 		atomic_fetch_add(&multicast->count, 1);
@@ -354,7 +356,7 @@ void udp_leave(struct link *base, const union ibv_gid *gid)
 		pthread_mutex_lock(&multicast->lock);
 		HASH_DEL(multicast->groups, group);
 		atomic_fetch_sub(&multicast->count, 1);
-		epoll_ctl(multicast->epoll_fd, EPOLL_CTL_DEL, group->address.receive_fd, NULL);
+		sys_epoll_ctl(multicast->epoll_fd, EPOLL_CTL_DEL, group->address.receive_fd, NULL);
 		pthread_mutex_unlock(&multicast->lock);
 		group_close(group);
 	}
