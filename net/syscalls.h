@@ -2,7 +2,8 @@
 /*
  * System calls by number. The C library's functions of these names are cancellation points: a
  * thread that is cancelled in one would end with the locks that it holds. On hardware posting and
- * polling make no system call. Parameters and errno as in the manual.
+ * polling make no system call. Or they are librspreload.so's, where it is loaded. Parameters and
+ * errno as in the manual.
  */
 #ifndef URXE_NET_SYSCALLS_H
 #define URXE_NET_SYSCALLS_H

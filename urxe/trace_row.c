@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "urxe/command.h"
 #include "urxe/trace.h"
 
 #define RANGES_MOST 2	/* of PSNs in a column */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What outputs have in common: which conversations and rows they show, and the label of an arrow.
- */
+/* What all outputs share: which conversations and rows are shown, and the label of an arrow. */
 #include <stdlib.h>
 
 #include "urxe/command.h"

@@ -12,7 +12,6 @@
 
 #include <errno.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "emu/cm/cm.h"
 #include "emu/cm/cm_cause.h"

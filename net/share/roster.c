@@ -205,7 +205,7 @@ static int map_table(struct roster *roster)
 	if (memory == MAP_FAILED)
 		return errno;
 	roster->table = memory;
-	return guard_file(memory, sizeof(struct roster_file)) ? 0 : ENOSPC;
+	return guard_file(memory, sizeof(struct roster_file)) ? 0 : ENOMEM;
 }
 
 /* Every number in it is one that a member may have written. With the lock, under which they are. */

@@ -8,7 +8,6 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "net/cache_line.h"
 #include "net/syscalls.h"
