@@ -7,7 +7,6 @@
  */
 #include "verbs/cq_ex.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 #include "net/clock.h"

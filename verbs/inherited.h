@@ -6,7 +6,7 @@
  * the question how much there is of it, which take no lock. The child opens devices of its own.
  *
  * verbs/device.c exchanges the operations, in the child's only thread; verbs/preload asks before
- * each verb that isn't one of them.
+ * each verb that isn't one of them, and so do extended CQs and QPs and events.
  */
 #ifndef URXE_VERBS_INHERITED_H
 #define URXE_VERBS_INHERITED_H

@@ -355,17 +355,24 @@ static void deregister_under_message(void)
 	struct ibv_sge from, to;
 	struct ibv_recv_wr receive = {.wr_id = 5, .sg_list = &to, .num_sge = 1}, *bad_receive;
 	struct ibv_send_wr send, *bad;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
 	struct ibv_wc wc;
+	uint32_t before;
 
 	must(setenv("URXE_FAULTS", "drop#2+/RC_SEND", 1) == 0);
 	open_connected();
 	from = (struct ibv_sge){(uintptr_t)rig.buffer, HALF, rig.mr->lkey};
 	to = (struct ibv_sge){(uintptr_t)rig.buffer + HALF, HALF, rig.mr->lkey};
 	send = send_wr(7, 0, &from);
+	must(ibv_query_qp(rig.qp, &attr, IBV_QP_RQ_PSN, &init) == 0);
+	before = attr.rq_psn;
 	must(ibv_post_recv(rig.qp, &receive, &bad_receive) == 0);
 	must(ibv_post_send(rig.qp, &send, &bad) == 0);
-	for (unsigned int i = 0; i < 10; i++)
-		must(ibv_poll_cq(rig.cq, 1, &wc) == 0); /* takes the first one */
+	do { /* until the first one has come */
+		must(ibv_poll_cq(rig.cq, 1, &wc) == 0);
+		must(ibv_query_qp(rig.qp, &attr, IBV_QP_RQ_PSN, &init) == 0);
+	} while (attr.rq_psn == before);
 	must(ibv_dereg_mr(rig.mr) == 0);
 	rig.mr = ibv_reg_mr(rig.pd, rig.buffer, CASE_BUFFER, 0);
 	must(rig.mr);

@@ -285,6 +285,7 @@ START_TEST(a_pipe_has_no_notes)
 
 	snprintf(path, sizeof(path), "/tmp/urxe-notes-%d.pipe", (int)getpid());
 	snprintf(notes, sizeof(notes), "%s.faults", path);
+	unlink(path); /* of a process that failed */
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	reader = open(path, O_RDONLY | O_NONBLOCK);
 	capture = capture_open(path);

@@ -173,20 +173,53 @@ static void newer(void)
 }
 
 /* Nor are those that rdma-core has for itself and its inline functions. */
-static void query_gids(void)
+/* Only the first error of a process is said. */
+static void expect_said(void (*call)(void))
 {
-	struct ibv_gid_entry entry;
 	static struct said said;
-	int type;
 
 	if (SANITIZED)
 		return;
 	said_begin(&said);
-	must(ibv_query_gid_ex(pair.context, 1, 0, &entry, 0) == EOPNOTSUPP);
+	call();
 	said_end(&said);
 	must(said_count(&said, CAUSE_FORKED_CHILD) == 1);
+}
+
+static void call_query_gid_ex(void)
+{
+	struct ibv_gid_entry entry;
+
+	must(ibv_query_gid_ex(pair.context, 1, 0, &entry, 0) == EOPNOTSUPP);
+}
+
+static void call_query_gid_table(void)
+{
+	struct ibv_gid_entry entry;
+
 	must(ibv_query_gid_table(pair.context, &entry, 1, 0) == -EOPNOTSUPP);
+}
+
+static void call_query_gid_type(void)
+{
+	int type;
+
 	must(ibv_query_gid_type(pair.context, 1, 0, &type) == -1 && errno == EOPNOTSUPP);
+}
+
+static void query_gid_ex(void)
+{
+	expect_said(call_query_gid_ex);
+}
+
+static void query_gid_table(void)
+{
+	expect_said(call_query_gid_table);
+}
+
+static void query_gid_type(void)
+{
+	expect_said(call_query_gid_type);
 }
 
 /*
@@ -214,8 +247,9 @@ static void just_exit(void)
 }
 
 static void (*const calls[])(void) = {
-	post_send, post_recv,  poll,	stage,	 notifications, modify_and_query, create,
-	newer,	   query_gids, destroy, destroy, start_anew,	just_exit,
+	post_send,	  post_recv, poll,    stage,	    notifications,
+	modify_and_query, create,    newer,   query_gid_ex, query_gid_table,
+	query_gid_type,	  destroy,   destroy, start_anew,   just_exit,
 };
 
 /* --- the parent, busy with all of it ----------------------------------------------------- */

@@ -185,6 +185,7 @@ START_TEST(request_on_a_link)
 
 	ip("link set lo up");
 	ip("-6 addr add " LINK_LOCAL "/64 dev urxe0 nodad");
+	wait_until_local(LINK_LOCAL " dev urxe0");
 	memcpy(&own, link_local("urxe0"), sizeof(own));
 	own.sin6_port = htons(PORT);
 	ck_assert_int_eq(rdma_bind_addr(listener, (struct sockaddr *)&own), 0);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <utlist.h>
 
+#include "net/cause/cause.h"
 #include "net/clock.h"
 #include "net/link.h"
 #include "net/syscalls.h"
@@ -278,7 +279,7 @@ static int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t cou
 	polling->wake.fd = -1;
 	polling->asleep = 0;
 	if (reserve(polling) != 0)
-		return ENOMEM;
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "to poll %lu descriptors", count);
 	for (nfds_t i = 0; i < count; i++) {
 		struct polled *polled = &polling->polled[i];
 

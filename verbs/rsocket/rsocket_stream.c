@@ -20,10 +20,15 @@
 /* Receives that were taken are posted again in batches: so there are as many more than credits. */
 #define RECEIVES_AT_ONCE 16
 
-static struct ibv_mr *make_buffer(struct rsocket *rs, void **buffer, size_t size, int access)
+/* 0 or an errno. */
+static int make_buffer(struct rsocket *rs, struct ibv_mr **mr, void **buffer, size_t size,
+		       int access)
 {
 	*buffer = calloc(1, size);
-	return *buffer ? ibv_reg_mr(rs->id->pd, *buffer, size, access) : NULL;
+	if (!*buffer)
+		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for %zu bytes of an rsocket", size);
+	*mr = ibv_reg_mr(rs->id->pd, *buffer, size, access);
+	return *mr ? 0 : errno;
 }
 
 static void free_buffer(struct ibv_mr *mr, void *buffer)
@@ -39,20 +44,25 @@ static int make_buffers(struct rsocket *rs)
 	const struct rsocket_options *options = &rs->options;
 	size_t targets = RSOCKET_TARGETS * sizeof(*rs->targets.list) +
 			 options->iomap_size * sizeof(*rs->targets.mappings);
+	int error;
 
 	rs->in.size = options->receive_buffer;
-	rs->in.mr = make_buffer(rs, (void **)&rs->in.buffer, rs->in.size, remote);
 	rs->out.size = rs->out.free = options->send_buffer;
-	rs->out.mr =
-		make_buffer(rs, (void **)&rs->out.buffer, rs->out.size, IBV_ACCESS_LOCAL_WRITE);
-	rs->targets.mr = make_buffer(rs, (void **)&rs->targets.list, targets, remote);
+	error = make_buffer(rs, &rs->in.mr, (void **)&rs->in.buffer, rs->in.size, remote);
+	if (!error)
+		error = make_buffer(rs, &rs->out.mr, (void **)&rs->out.buffer, rs->out.size,
+				    IBV_ACCESS_LOCAL_WRITE);
+	if (!error)
+		error = make_buffer(rs, &rs->targets.mr, (void **)&rs->targets.list, targets,
+				    remote);
+	if (error)
+		return error;
 	rs->targets.mappings = (void *)(rs->targets.list + RSOCKET_TARGETS);
 	rs->targets.known = calloc(options->iomap_size + 1, sizeof(*rs->targets.known));
 	rs->in.lengths = calloc(options->rq_size + 1, sizeof(*rs->in.lengths));
-	if (rs->in.mr && rs->out.mr && rs->targets.mr && rs->targets.known && rs->in.lengths)
+	if (rs->targets.known && rs->in.lengths)
 		return 0;
-	return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rsocket with buffers of %u and %u bytes",
-		      options->receive_buffer, options->send_buffer);
+	return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for an rsocket");
 }
 
 /* Post @count receives at once. */
