@@ -295,8 +295,8 @@ START_TEST(test_too_many_without_listener)
 }
 END_TEST
 
-/* A peer that refuses at once may be about to listen: it is asked again for a moment. */
-START_TEST(test_retry_after_reject)
+/* Ask a peer that doesn't listen. Returns its answer. */
+static struct cm_message ask_non_listener(void)
 {
 	struct cm_message rej;
 
@@ -304,6 +304,14 @@ START_TEST(test_retry_after_reject)
 	rej = cm_peer_message(&t, CM_REJ);
 	rej.local_id = 0;
 	rej.reason = CM_REJECT_INVALID_SERVICE_ID;
+	return rej;
+}
+
+/* A peer that refuses at once may be about to listen: it is asked again for a moment. */
+START_TEST(test_retry_after_reject)
+{
+	const struct cm_message rej = ask_non_listener();
+
 	for (unsigned int i = 0; i < 5; i++) {
 		cm_peer_say(&t, &rej);
 		cm_peer_event(&t, -1);
@@ -319,12 +327,8 @@ END_TEST
 /* Those that were refused too early don't count as copies: a peer that is silent then gets all. */
 START_TEST(test_silence_after_reject)
 {
-	struct cm_message rej;
+	const struct cm_message rej = ask_non_listener();
 
-	cm_peer_active(&t, CM_STATE_REQ_SENT);
-	rej = cm_peer_message(&t, CM_REJ);
-	rej.local_id = 0;
-	rej.reason = CM_REJECT_INVALID_SERVICE_ID;
 	for (unsigned int i = 0; i < 5; i++) {
 		cm_peer_say(&t, &rej);
 		cm_peer_hear(&t, CM_REQ);

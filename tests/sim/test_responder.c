@@ -585,6 +585,14 @@ static enum link_sender told_sender(struct link *link, const struct link_frame *
 	return sender;
 }
 
+/* Its link says of all senders what @sender is; @ops has to last. */
+static void judge_senders(struct peer *peer, struct link_ops *ops)
+{
+	*ops = *peer->node->hca->link->ops;
+	ops->sender = told_sender;
+	peer->node->hca->link->ops = ops;
+}
+
 /* What another user sends from the peer's address is dropped: requests and responses. */
 START_TEST(forged)
 {
@@ -594,9 +602,7 @@ START_TEST(forged)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	ops = *peer.node->hca->link->ops;
-	ops.sender = told_sender;
-	peer.node->hca->link->ops = &ops;
+	judge_senders(&peer, &ops);
 	peer_receive(&peer, 100, 0);
 	peer_post(&peer, IBV_WR_SEND, 4, 1);
 	packets[1].psn = peer_see_op(&peer, "RC_SEND_ONLY").psn;
@@ -627,9 +633,7 @@ START_TEST(another_port)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	ops = *peer.node->hca->link->ops;
-	ops.sender = told_sender;
-	peer.node->hca->link->ops = &ops;
+	judge_senders(&peer, &ops);
 	sender = LINK_SENDER_GONE;
 	peer.qp->source_port.port = 1;
 	peer_receive(&peer, 100, 0);

@@ -261,17 +261,23 @@ static void step(struct shared *shared, int count)
 	}
 }
 
+/* The owner's receive with wr_id 7 has been taken by a message that goes on. */
+static void begin_message(struct shared *shared)
+{
+	shared_create(shared, NULL, 1);
+	post_receive(shared, 1, 7);
+	post_send(shared, IBV_WR_SEND, 1, 0);
+	while (!shared->target->xrc.answered)
+		step(shared, 1);
+}
+
 /* The owner's receive that a message had taken comes back when the target fails, or goes. */
 START_TEST(target_goes_amid_a_message)
 {
 	struct shared shared;
 	struct ibv_wc wc;
 
-	shared_create(&shared, NULL, 1);
-	post_receive(&shared, 1, 7);
-	post_send(&shared, IBV_WR_SEND, 1, 0);
-	while (!shared.target->xrc.answered)
-		step(&shared, 1);
+	begin_message(&shared);
 	if (_i == 0) {
 		world_modify_state(shared.target, IBV_QPS_ERR);
 	} else if (_i == 1) {
@@ -295,11 +301,7 @@ START_TEST(target_of_another_domain_goes)
 	struct told *told;
 	struct ibv_wc wc;
 
-	shared_create(&shared, NULL, 1);
-	post_receive(&shared, 1, 7);
-	post_send(&shared, IBV_WR_SEND, 1, 0);
-	while (!shared.target->xrc.answered)
-		step(&shared, 1);
+	begin_message(&shared);
 	shared.count = 0;
 	world_modify_state(shared.target, IBV_QPS_ERR);
 	ck_assert_uint_eq(shared.count, 1);

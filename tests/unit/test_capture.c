@@ -374,7 +374,7 @@ START_TEST(waits_for_the_header)
 	opened = (struct pollfd){.fd = ends[0], .events = POLLIN};
 	ck_assert_int_eq(poll(&opened, 1, 100), 0);
 	ck_assert_int_eq(flock(file, LOCK_UN), 0);
-	ck_assert_int_eq(poll(&opened, 1, 10000), 1);
+	ck_assert_int_eq(poll(&opened, 1, 50000), 1);
 	ck_assert_int_ne(flock(file, LOCK_EX | LOCK_NB), 0);
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
