@@ -12,20 +12,6 @@
 
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
-static int modify(struct peer *peer, const struct ibv_qp_attr *attr, int mask)
-{
-	return qp_modify(peer->qp, attr, mask, world_now(&peer->world));
-}
-
-static struct ibv_qp_attr query(const struct peer *peer)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	qp_query(peer->qp, &attr, &init);
-	return attr;
-}
-
 /* --- the greatest values ----------------------------------------------------------------- */
 
 struct limit {
@@ -57,10 +43,10 @@ START_TEST(modified)
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	world_modify_state(peer.qp, IBV_QPS_SQD);
 	sized_put(field, limit->size, limit->greatest);
-	ck_assert_int_eq(modify(&peer, &attr, limit->mask), 0);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, limit->mask), 0);
 	sized_put(field, limit->size, limit->greatest + 1);
-	ck_assert_int_eq(modify(&peer, &attr, limit->mask), EINVAL);
-	after = query(&peer);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, limit->mask), EINVAL);
+	after = world_query(peer.qp);
 	ck_assert_uint_eq(sized_get((uint8_t *)&after + limit->offset, limit->size),
 			  limit->greatest);
 	peer_destroy(&peer);
@@ -114,10 +100,10 @@ START_TEST(refused_with_its_path)
 	world_modify_init(peer.qp, &world_connection);
 	attr.ah_attr.grh.dgid = attr.alt_ah_attr.grh.dgid = peer.path.source;
 	ck_assert_ptr_null(peer.node->hca->destinations);
-	ck_assert_int_eq(modify(&peer, &attr,
-				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH),
+	ck_assert_int_eq(world_modify(peer.qp, &attr,
+				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					      IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH),
 			 EINVAL);
 	ck_assert_ptr_null(peer.node->hca->destinations);
 	peer_destroy(&peer);
@@ -132,10 +118,10 @@ START_TEST(flush_rights)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	ck_assert_int_eq(modify(&peer, &global, IBV_QP_ACCESS_FLAGS), 0);
-	ck_assert_int_eq(modify(&peer, &persistent, IBV_QP_ACCESS_FLAGS), EOPNOTSUPP);
+	ck_assert_int_eq(world_modify(peer.qp, &global, IBV_QP_ACCESS_FLAGS), 0);
+	ck_assert_int_eq(world_modify(peer.qp, &persistent, IBV_QP_ACCESS_FLAGS), EOPNOTSUPP);
 	peer.node->hca->limits.cap_flags_ex &= ~DEVICE_FLUSH_GLOBAL;
-	ck_assert_int_eq(modify(&peer, &global, IBV_QP_ACCESS_FLAGS), EOPNOTSUPP);
+	ck_assert_int_eq(world_modify(peer.qp, &global, IBV_QP_ACCESS_FLAGS), EOPNOTSUPP);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -168,8 +154,8 @@ START_TEST(without_device)
 	world_modify_state(peer.qp, IBV_QPS_ERR);
 	world_modify_state(peer.qp, IBV_QPS_RESET);
 	ck_assert_int_eq(
-		modify(&peer, &init,
-		       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		world_modify(peer.qp, &init,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
 		EIO);
 	peer_destroy(&peer);
 }
@@ -187,7 +173,7 @@ START_TEST(fewer_retries)
 	c.rnr_retry = 6;
 	peer_create(&peer, IBV_QPT_RC, &c);
 	world_modify_state(peer.qp, IBV_QPS_SQD);
-	ck_assert_int_eq(modify(&peer, &none, IBV_QP_RNR_RETRY), 0);
+	ck_assert_int_eq(world_modify(peer.qp, &none, IBV_QP_RNR_RETRY), 0);
 	world_modify_state(peer.qp, IBV_QPS_RTS);
 	peer_post(&peer, IBV_WR_SEND, 8, 0);
 	peer_see_requests(&peer, FIRST_PSN, 1);
@@ -204,9 +190,9 @@ START_TEST(drained_without_event)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	ck_assert_int_eq(modify(&peer, &attr, IBV_QP_STATE), 0);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, IBV_QP_STATE), 0);
 	world_run(&peer.world, MS);
-	ck_assert(!query(&peer).sq_draining);
+	ck_assert(!world_query(peer.qp).sq_draining);
 	ck_assert_uint_eq(peer.node->events[IBV_EVENT_SQ_DRAINED], 0);
 	peer_destroy(&peer);
 }
@@ -227,14 +213,14 @@ START_TEST(psns)
 	world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, &world_connection);
 	peer_send(&peer, &write);
 	peer_see_ack(&peer, given, AETH_ACK_UNLIMITED);
-	ck_assert_uint_eq(query(&peer).rq_psn, next);
+	ck_assert_uint_eq(world_query(peer.qp).rq_psn, next);
 	world_modify_rts(peer.qp, &world_connection);
-	ck_assert_uint_eq(query(&peer).sq_psn, given);
+	ck_assert_uint_eq(world_query(peer.qp).sq_psn, given);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
-	ck_assert_uint_eq(query(&peer).sq_psn, next);
+	ck_assert_uint_eq(world_query(peer.qp).sq_psn, next);
 	world_modify_state(peer.qp, IBV_QPS_SQD);
-	ck_assert_uint_eq(query(&peer).sq_psn, next);
-	ck_assert_uint_eq(query(&peer).rq_psn, next);
+	ck_assert_uint_eq(world_query(peer.qp).sq_psn, next);
+	ck_assert_uint_eq(world_query(peer.qp).rq_psn, next);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -249,10 +235,11 @@ START_TEST(reset_while_draining)
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
-	ck_assert_int_eq(modify(&peer, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
-	ck_assert(query(&peer).sq_draining);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+			 0);
+	ck_assert(world_query(peer.qp).sq_draining);
 	world_modify_state(peer.qp, IBV_QPS_RESET);
-	ck_assert(!query(&peer).sq_draining);
+	ck_assert(!world_query(peer.qp).sq_draining);
 	peer_destroy(&peer);
 }
 END_TEST

@@ -25,30 +25,16 @@ static struct ibv_qp_attr alternate_attr(const union ibv_gid *gid)
 	};
 }
 
-static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
-{
-	return qp_modify(qp, attr, mask, world_now(world_node(qp)->world));
-}
-
 static int set_state(struct qp *qp, enum ibv_mig_state state)
 {
 	struct ibv_qp_attr attr = {.path_mig_state = state};
 
-	return modify(qp, &attr, IBV_QP_PATH_MIG_STATE);
-}
-
-static struct ibv_qp_attr query(struct qp *qp)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
-
-	qp_query(qp, &attr, &init);
-	return attr;
+	return world_modify(qp, &attr, IBV_QP_PATH_MIG_STATE);
 }
 
 static void expect_state(struct qp *qp, enum ibv_mig_state state)
 {
-	ck_assert_int_eq(query(qp).path_mig_state, state);
+	ck_assert_int_eq(world_query(qp).path_mig_state, state);
 }
 
 /* --- one QP, whose peer is the test ------------------------------------------------- */
@@ -81,7 +67,7 @@ static void load(struct paths *p, int mask)
 {
 	struct ibv_qp_attr attr = alternate_attr(&p->alternate.source);
 
-	ck_assert_int_eq(modify(p->peer.qp, &attr, mask), 0);
+	ck_assert_int_eq(world_modify(p->peer.qp, &attr, mask), 0);
 }
 
 /* A WRITE from the peer on @path, with MigReq or not. */
@@ -189,11 +175,11 @@ START_TEST(refused)
 		gid_from_text(&attr.alt_ah_attr.grh.dgid, "fd00::1");
 	if (bad[_i].state)
 		attr.path_mig_state = bad[_i].state;
-	ck_assert_msg(modify(p.peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE) ==
+	ck_assert_msg(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE) ==
 			      bad[_i].error,
 		      "%s", bad[_i].what);
 	expect_state(p.peer.qp, IBV_MIG_MIGRATED);
-	ck_assert_int_eq(query(p.peer.qp).alt_port_num, 0);
+	ck_assert_int_eq(world_query(p.peer.qp).alt_port_num, 0);
 	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_REARM), EINVAL);
 	peer_destroy(&p.peer);
 }
@@ -208,9 +194,9 @@ START_TEST(refused_mtu)
 	paths_create(&p, IBV_QPT_RC);
 	attr = alternate_attr(&p.alternate.source);
 	p.peer.node->gids.entries[ALTERNATE].mtu = 1000;
-	ck_assert_int_eq(modify(p.peer.qp, &attr, IBV_QP_ALT_PATH), EINVAL);
+	ck_assert_int_eq(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH), EINVAL);
 	p.peer.node->gids.entries[ALTERNATE].mtu = 1500;
-	ck_assert_int_eq(modify(p.peer.qp, &attr, IBV_QP_ALT_PATH), 0);
+	ck_assert_int_eq(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH), 0);
 	peer_destroy(&p.peer);
 }
 END_TEST
@@ -223,7 +209,7 @@ START_TEST(states)
 
 	paths_create(&p, IBV_QPT_RC);
 	load(&p, IBV_QP_ALT_PATH);
-	attr = query(p.peer.qp);
+	attr = world_query(p.peer.qp);
 	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_MIGRATED);
 	ck_assert_int_eq(attr.alt_port_num, 1);
 	ck_assert_int_eq(attr.alt_timeout, 10);
@@ -269,7 +255,7 @@ START_TEST(peer_migrates)
 	request(&p, &p.alternate, true);
 	expect_taken(&p, &p.alternate, true);
 	expect_events(&p, 1, 0);
-	attr = query(p.peer.qp);
+	attr = world_query(p.peer.qp);
 	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_MIGRATED);
 	ck_assert_int_eq(attr.timeout, 10);
 	ck_assert_int_eq(attr.alt_timeout, world_connection.timeout);
@@ -469,7 +455,7 @@ START_TEST(reset)
 	arm(&p);
 	world_modify_state(p.peer.qp, IBV_QPS_RESET);
 	expect_state(p.peer.qp, IBV_MIG_MIGRATED);
-	ck_assert_int_eq(query(p.peer.qp).alt_port_num, 0);
+	ck_assert_int_eq(world_query(p.peer.qp).alt_port_num, 0);
 	peer_connect(&p.peer, &world_connection);
 	p.peer.psn = world_connection.psn;
 	request(&p, NULL, true);
@@ -486,7 +472,7 @@ static void load_towards(struct qp *qp, const struct node *peer, uint8_t timeout
 	struct ibv_qp_attr attr = alternate_attr(&peer->gids.entries[ALTERNATE].gid);
 
 	attr.alt_timeout = timeout;
-	ck_assert_int_eq(modify(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+	ck_assert_int_eq(world_modify(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
 }
 
 static void pair_load(struct pair *p, const struct connection *c)
@@ -599,9 +585,9 @@ static void rearm_other_ports(struct pair *p)
 
 		attr.alt_port_num = attr.alt_ah_attr.port_num = 2;
 		attr.alt_ah_attr.grh.sgid_index = 0;
-		ck_assert_int_eq(
-			modify(i ? p->qb : p->qa, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
-			0);
+		ck_assert_int_eq(world_modify(i ? p->qb : p->qa, &attr,
+					      IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+				 0);
 	}
 }
 
@@ -638,8 +624,8 @@ START_TEST(port_fails)
 	ck_assert_mem_eq(p.ma, p.mb, 100000);
 	ck_assert_uint_eq(p.a->hca->counters->timeouts, 0);
 	ck_assert(both_are(p.qa, p.qb, IBV_MIG_MIGRATED));
-	ck_assert_int_eq(query(p.qa).port_num, 2);
-	ck_assert_int_eq(query(p.qb).port_num, 2);
+	ck_assert_int_eq(world_query(p.qa).port_num, 2);
+	ck_assert_int_eq(world_query(p.qb).port_num, 2);
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_PATH_MIG], 1);
 	ck_assert_uint_eq(p.b->events[IBV_EVENT_PATH_MIG], 1);
 	pair_destroy(&p);

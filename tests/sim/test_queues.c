@@ -220,10 +220,8 @@ static int drain(struct peer *peer, bool notify)
 
 static bool draining(struct peer *peer)
 {
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr attr;
+	const struct ibv_qp_attr attr = world_query(peer->qp);
 
-	qp_query(peer->qp, &attr, &init);
 	ck_assert_int_eq(attr.qp_state, IBV_QPS_SQD);
 	return attr.sq_draining;
 }

@@ -332,11 +332,25 @@ void world_modify_rts(struct qp *qp, const struct connection *c)
 	ck_assert_int_eq(qp_modify(qp, &attr, mask, world_now(world_node(qp)->world)), 0);
 }
 
+int world_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	return qp_modify(qp, attr, mask, world_now(world_node(qp)->world));
+}
+
+struct ibv_qp_attr world_query(struct qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	qp_query(qp, &attr, &init);
+	return attr;
+}
+
 void world_modify_state(struct qp *qp, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state};
 
-	ck_assert_int_eq(qp_modify(qp, &attr, IBV_QP_STATE, world_now(world_node(qp)->world)), 0);
+	ck_assert_int_eq(world_modify(qp, &attr, IBV_QP_STATE), 0);
 }
 
 void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,

@@ -104,6 +104,9 @@ void world_modify_rtr_to(struct qp *qp, const union ibv_gid *gid, uint32_t peer_
 			 const struct connection *c);
 void world_modify_rts(struct qp *qp, const struct connection *c);
 void world_modify_state(struct qp *qp, enum ibv_qp_state state);
+/* 0 or an errno. */
+int world_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask);
+struct ibv_qp_attr world_query(struct qp *qp);
 /* Both to RTS, each the other's peer. */
 void world_connect(struct node *a, struct qp *qa, struct node *b, struct qp *qb,
 		   const struct connection *c);
