@@ -102,8 +102,10 @@ static int next_descriptor(void)
 START_TEST(rpoll_needs_no_descriptor)
 {
 	struct pollfd fd = {.events = POLLIN};
+	struct rlimit before;
 	int client;
 
+	must(getrlimit(RLIMIT_NOFILE, &before) == 0);
 	open_streams(&client, &fd.fd);
 	settle(client, fd.fd);
 	set_limit(next_descriptor());
@@ -111,6 +113,7 @@ START_TEST(rpoll_needs_no_descriptor)
 	send_all(client, "", 1);
 	ck_assert_int_eq(rpoll(&fd, 1, PATIENCE), 1);
 	ck_assert_int_eq(fd.revents, POLLIN);
+	set_limit(before.rlim_cur);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(fd.fd), 0);
 }
