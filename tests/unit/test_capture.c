@@ -46,6 +46,13 @@ static const uint8_t vector[] = {0x02, 0x01, 192,  168,	 0,    2,    0x02, 0x00,
 				 'D',  'M',  'A',  't',	 'e',  's',  't',  0x3e, 0x55, 0xa7, 0xfe};
 #define UDP_PAYLOAD (14 + 20 + 8)
 
+static struct path vector_path(void)
+{
+	return (struct path){.source = gid_of("192.168.0.1"),
+			     .destination = gid_of("192.168.0.2"),
+			     .hop_limit = 64};
+}
+
 static void send_vector(struct capture *capture, const struct path *path, uint16_t ip_id)
 {
 	struct iovec payload[] = {{(void *)(vector + UDP_PAYLOAD + 12), 3},
@@ -75,11 +82,24 @@ static const uint8_t *next_record(pcap_t *pcap, uint32_t length)
 	return bytes;
 }
 
+/* The file has @count records of the vector, and ends. */
+static void expect_vectors(unsigned int count)
+{
+	char error[PCAP_ERRBUF_SIZE];
+	pcap_t *pcap = pcap_open_offline(expanded, error);
+	struct pcap_pkthdr *header;
+	const uint8_t *bytes;
+
+	ck_assert_msg(pcap != NULL, "%s", error);
+	while (count--)
+		next_record(pcap, sizeof(vector));
+	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), PCAP_ERROR_BREAK);
+	pcap_close(pcap);
+}
+
 START_TEST(sent_and_received)
 {
-	struct path path = {.source = gid_of("192.168.0.1"),
-			    .destination = gid_of("192.168.0.2"),
-			    .hop_limit = 64};
+	struct path path = vector_path();
 	struct link_frame frame = {.data = vector + UDP_PAYLOAD,
 				   .length = sizeof(vector) - UDP_PAYLOAD,
 				   .ip_id = 0x1234,
@@ -240,24 +260,15 @@ START_TEST(processes_share_a_file)
 		ck_assert_uint_eq(counts[i], RECORDS);
 
 	capture_close(capture_open(expanded));
-	pcap = pcap_open_offline(expanded, error);
-	ck_assert_msg(pcap != NULL, "%s", error);
-	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), PCAP_ERROR_BREAK);
-	pcap_close(pcap);
+	expect_vectors(0);
 }
 END_TEST
 
 /* exit() writes what streams hold: in a forked child that would be the parent's records again. */
 START_TEST(forked_child)
 {
-	struct path path = {.source = gid_of("192.168.0.1"),
-			    .destination = gid_of("192.168.0.2"),
-			    .hop_limit = 64};
+	struct path path = vector_path();
 	struct capture *capture = capture_open(name);
-	char error[PCAP_ERRBUF_SIZE];
-	struct pcap_pkthdr *header;
-	const uint8_t *bytes;
-	pcap_t *pcap;
 	pid_t pid;
 	int status;
 
@@ -272,11 +283,7 @@ START_TEST(forked_child)
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
 	capture_close(capture);
-	pcap = pcap_open_offline(expanded, error);
-	ck_assert_msg(pcap != NULL, "%s", error);
-	next_record(pcap, sizeof(vector));
-	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), PCAP_ERROR_BREAK);
-	pcap_close(pcap);
+	expect_vectors(1);
 }
 END_TEST
 
@@ -324,9 +331,7 @@ END_TEST
 /* The application has closed the file, and what it opened next has the number. */
 START_TEST(a_file_of_the_application_is_left_alone)
 {
-	struct path path = {.source = gid_of("192.168.0.1"),
-			    .destination = gid_of("192.168.0.2"),
-			    .hop_limit = 64};
+	struct path path = vector_path();
 	int next = dup(STDIN_FILENO), ends[2];
 	struct capture *capture;
 	char byte;
@@ -387,14 +392,8 @@ END_TEST
 /* A process without stderr goes on writing its log there. */
 START_TEST(a_closed_stderr_is_not_the_capture)
 {
-	struct path path = {.source = gid_of("192.168.0.1"),
-			    .destination = gid_of("192.168.0.2"),
-			    .hop_limit = 64};
-	char error[PCAP_ERRBUF_SIZE];
-	struct pcap_pkthdr *header;
-	const uint8_t *bytes;
+	struct path path = vector_path();
 	int status;
-	pcap_t *pcap;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -411,11 +410,7 @@ START_TEST(a_closed_stderr_is_not_the_capture)
 	}
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 	ck_assert_int_eq(status, 0);
-	pcap = pcap_open_offline(expanded, error);
-	ck_assert_msg(pcap != NULL, "%s", error);
-	next_record(pcap, sizeof(vector));
-	ck_assert_int_eq(pcap_next_ex(pcap, &header, &bytes), PCAP_ERROR_BREAK);
-	pcap_close(pcap);
+	expect_vectors(1);
 }
 END_TEST
 
