@@ -276,12 +276,6 @@ uint32_t hca_next_handle(struct hca *hca);
 /* Annex A17.3.1; Linux leaves this much of a network device's MTU for headers (iboe_get_mtu()). */
 #define NETDEV_MTU_HEADERS 80
 
-/* What a full packet of a path with @mtu carries, bytes. */
-static inline uint32_t mtu_bytes(enum ibv_mtu mtu)
-{
-	return 128u << mtu;
-}
-
 /* The greatest path MTU that a network device with @netdev_mtu carries, and that of a port. */
 enum ibv_mtu hca_mtu(uint32_t netdev_mtu);
 enum ibv_mtu hca_active_mtu(struct hca *hca, unsigned int port_num);

@@ -123,9 +123,7 @@ int urxe_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct i
 			     : refuse(EINVAL, CAUSE_NO_PORT,
 				      "ibv_init_ah_from_wc(): port_num is %u", port_num);
 	}
-	if (error)
-		errno = error;
-	return error ? -1 : 0;
+	return errno_result(error);
 }
 
 struct ibv_ah *urxe_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,

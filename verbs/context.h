@@ -211,6 +211,14 @@ static inline int set_errno(int error)
 	return error;
 }
 
+/* For verbs that return 0, or -1 with errno. */
+static inline int errno_result(int error)
+{
+	if (error)
+		errno = error;
+	return error ? -1 : 0;
+}
+
 /* For verbs that return a pointer. */
 static inline void *fail(int error)
 {

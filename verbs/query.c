@@ -288,12 +288,9 @@ int urxe_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __
 
 	if (index != 0)
 		error = refuse(EINVAL, CAUSE_PKEY, "ibv_query_pkey(): index is %d", index);
-	if (error) {
-		errno = error;
-		return -1;
-	}
-	*pkey = htobe16(PKEY_DEFAULT);
-	return 0;
+	if (!error)
+		*pkey = htobe16(PKEY_DEFAULT);
+	return errno_result(error);
 }
 
 int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
@@ -303,9 +300,5 @@ int urxe_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pk
 	if (pkey != htobe16(PKEY_DEFAULT))
 		error = refuse(EINVAL, CAUSE_PKEY, "ibv_get_pkey_index(): pkey is 0x%04x",
 			       be16toh(pkey));
-	if (error) {
-		errno = error;
-		return -1;
-	}
-	return 0;
+	return errno_result(error);
 }

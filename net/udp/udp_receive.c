@@ -132,7 +132,7 @@ static void add_split(struct udp_receive *receive, const struct udp_address *add
 {
 	bool ipv4 = received->source.any.sa_family == AF_INET;
 	uint8_t *data = received->vector.iov_base, *to = receive->arena + receive->used;
-	struct udp_split *split = &receive->splits[receive->count++];
+	struct udp_split *split = &receive->splits[receive->count];
 
 	if (data != to && length <= RECEIVE_MOVED)
 		data = memmove(to, data, length);
@@ -147,10 +147,9 @@ static void add_split(struct udp_receive *receive, const struct udp_address *add
 	};
 	gid_from_sockaddr(&split->frame.source, &received->source.any);
 	parse_control(split, message);
-	if (address->group && !ipv4 && !udp_group_is_on(address->group, split->frame.interface)) {
-		receive->count--;
+	if (address->group && !ipv4 && !udp_group_is_on(address->group, split->frame.interface))
 		return;
-	}
+	receive->count++;
 	if (split->segment_length == 0)
 		split->segment_length = length;
 	receive->used = data + cache_line_end(length) - receive->arena;

@@ -376,6 +376,13 @@ static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 	return (psn + n) & PSN_MASK;
 }
 
+/* --- path MTU: what a full packet carries, by its code (enum ibv_mtu), bytes --- */
+
+static inline uint32_t mtu_bytes(unsigned int mtu)
+{
+	return 128u << mtu;
+}
+
 /* --- P_Key match, IBA 10.9.3: same key, at least one full member ---------- */
 
 static inline bool pkey_match(uint16_t a, uint16_t b)

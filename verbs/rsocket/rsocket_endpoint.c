@@ -101,7 +101,7 @@ static void read_mtu(struct endpoint *endpoint)
 	struct ibv_port_attr attr;
 
 	if (ibv_query_port(endpoint->id->verbs, endpoint->id->port_num, &attr) == 0)
-		endpoint->mtu = 128u << attr.active_mtu;
+		endpoint->mtu = mtu_bytes(attr.active_mtu);
 }
 
 /* The device is the address's; the port stays with the socket. */

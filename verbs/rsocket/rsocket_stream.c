@@ -275,7 +275,7 @@ static uint32_t path_mtu(const struct rsocket *rs)
 
 	if (ibv_query_qp(rs->id->qp, &attr, IBV_QP_PATH_MTU, &init) != 0)
 		return 0;
-	return 128u << attr.path_mtu;
+	return mtu_bytes(attr.path_mtu);
 }
 
 void rsocket_stream_begin(struct rsocket *rs)
