@@ -235,11 +235,12 @@ struct link_ops {
 	void (*leave)(struct link *link, const union ibv_gid *group);
 
 	/*
-	 * A UD QP shows its receives the hop limit and the flow label of what they receive: frames
-	 * have them from now on. Costs a little per frame. May be NULL for a link whose frames
-	 * always have them.
+	 * UD QPs and the connection manager show or use what a GRH tells: frames have the hop limit
+	 * and the flow label from now on, and those of the loopback device, where no router marks
+	 * packets (ECN), the traffic class. Costs a little per frame. May be NULL for a link whose
+	 * frames always have them.
 	 */
-	void (*receive_ttl)(struct link *link);
+	void (*receive_grh)(struct link *link);
 
 	/*
 	 * Which process a frame came from whose source address is one of this machine. Two system
@@ -297,6 +298,12 @@ extern char link_order;
 #define LINK_ORDER_SENT() ((void)0)
 #define LINK_ORDER_RECEIVED() ((void)0)
 #endif
+
+static inline void link_receive_grh(struct link *link)
+{
+	if (link->ops->receive_grh)
+		link->ops->receive_grh(link);
+}
 
 /* link_ops.send() and .receive() */
 static inline unsigned int link_send(struct link *link, struct link_packet *packets,

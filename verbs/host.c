@@ -27,16 +27,6 @@ static size_t process_page_size(void)
 	return sysconf(_SC_PAGESIZE);
 }
 
-static bool is_loopback(const struct sockaddr_storage *address)
-{
-	const struct sockaddr_in *ipv4 = (const struct sockaddr_in *)address;
-	const struct sockaddr_in6 *ipv6 = (const struct sockaddr_in6 *)address;
-
-	return address->ss_family == AF_INET
-		       ? ntohl(ipv4->sin_addr.s_addr) >> IN_CLASSA_NSHIFT == IN_LOOPBACKNET
-		       : IN6_IS_ADDR_LOOPBACK(&ipv6->sin6_addr);
-}
-
 /*
  * To connect a datagram socket sends nothing. What else it may fail of is no matter of routes. It
  * takes longer than all the rest of a queue pair's making: from the loopback device it isn't asked.
@@ -49,7 +39,7 @@ static int process_check_route(const struct gid_entry *source, const union ibv_g
 		gid_to_scoped_sockaddr(destination, ROCE_V2_UDP_PORT, source->ifindex, &to);
 	int fd, error = 0;
 
-	if (is_loopback(&from))
+	if (gid_is_loopback(&source->gid))
 		return 0;
 	fd = sys_socket(from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)

@@ -177,8 +177,8 @@ static void publish(struct qp *qp)
 {
 	struct hca *hca = qp->hca;
 
-	if (!qp->type->connected && hca->link->ops->receive_ttl)
-		hca->link->ops->receive_ttl(hca->link);
+	if (!qp->type->connected)
+		link_receive_grh(hca->link);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->ibv.handle = qp->handle = hca_next_handle(hca);
 	xrc_remote_init(&qp->xrc, hca, qp->handle);

@@ -175,12 +175,9 @@ static void fault_link_leave(struct link *link, const union ibv_gid *group)
 	inner->ops->leave(inner, group);
 }
 
-static void fault_link_receive_ttl(struct link *link)
+static void fault_link_receive_grh(struct link *link)
 {
-	struct link *inner = ((struct fault_link *)link)->inner;
-
-	if (inner->ops->receive_ttl)
-		inner->ops->receive_ttl(inner);
+	link_receive_grh(((struct fault_link *)link)->inner);
 }
 
 static enum link_sender fault_link_sender(struct link *link, const struct link_frame *frame)
@@ -241,7 +238,7 @@ static const struct link_ops fault_link_ops = {
 	.add_address = fault_link_add_address,
 	.join = fault_link_join,
 	.leave = fault_link_leave,
-	.receive_ttl = fault_link_receive_ttl,
+	.receive_grh = fault_link_receive_grh,
 	.sender = fault_link_sender,
 	.descriptors = fault_link_descriptors,
 	.after_fork_child = fault_link_after_fork_child,

@@ -159,11 +159,11 @@ static void shm_leave(struct link *base, const union ibv_gid *group)
 }
 
 /* Rings always have it. */
-static void shm_receive_ttl(struct link *base)
+static void shm_receive_grh(struct link *base)
 {
 	struct link *udp = ((struct shm_link *)base)->udp;
 
-	udp->ops->receive_ttl(udp);
+	udp->ops->receive_grh(udp);
 }
 
 static unsigned int shm_descriptors(struct link *base, int *fds, unsigned int max)
@@ -223,7 +223,7 @@ static const struct link_ops shm_ops = {
 	.add_address = shm_add_address,
 	.join = shm_join,
 	.leave = shm_leave,
-	.receive_ttl = shm_receive_ttl,
+	.receive_grh = shm_receive_grh,
 	.sender = shm_sender,
 	.descriptors = shm_descriptors,
 	.capture = shm_capture,

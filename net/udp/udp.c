@@ -57,8 +57,8 @@ static int address_open(struct udp_link *link, const union ibv_gid *gid, unsigne
 	if (IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid))
 		address->interface = interface ?: gid_interface(gid);
 	error = udp_address_open_receiver(link, address);
-	if (!error && link->receives_ttl)
-		error = udp_address_receive_ttl(address);
+	if (!error && link->receives_grh)
+		error = udp_address_receive_grh(address);
 	if (!error)
 		error = udp_address_open_sender(address);
 	if (error) {
@@ -234,14 +234,16 @@ static enum link_sender udp_sender(struct link *base, const struct link_frame *f
 	return sender.uid == node.uid ? LINK_SENDER_NODE : LINK_SENDER_FOREIGN;
 }
 
-static void udp_receive_ttl(struct link *base)
+static void udp_receive_grh(struct link *base)
 {
 	struct udp_link *link = (struct udp_link *)base;
 
+	if (link->receives_grh)
+		return;
 	pthread_mutex_lock(&link->lock);
-	for (unsigned int i = 0; i < link->count && !link->receives_ttl; i++)
-		udp_address_receive_ttl(link->addresses[i]);
-	link->receives_ttl = true;
+	for (unsigned int i = 0; i < link->count && !link->receives_grh; i++)
+		udp_address_receive_grh(link->addresses[i]);
+	link->receives_grh = true;
 	pthread_mutex_unlock(&link->lock);
 }
 
@@ -370,7 +372,7 @@ static const struct link_ops udp_ops = {
 	.add_address = udp_add_address,
 	.join = udp_join,
 	.leave = udp_leave,
-	.receive_ttl = udp_receive_ttl,
+	.receive_grh = udp_receive_grh,
 	.sender = udp_sender,
 	.descriptors = udp_descriptors,
 	.capture = udp_capture,
@@ -389,7 +391,7 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	link->link.capture = options->capture;
 	link->receive_buffer = options->receive_buffer;
 	link->segmentation = options->segmentation;
-	link->receives_ttl = options->capture;
+	link->receives_grh = options->capture;
 	link->receive.arena = malloc(RECEIVE_ARENA);
 	if (!link->receive.arena)
 		goto free_link;

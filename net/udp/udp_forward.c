@@ -113,6 +113,8 @@ bool udp_forward_to(struct udp_share *share, const struct link_frame *frame, uin
 		.destination = frame->destination,
 	};
 
+	/* It may be for a UD QP, which this process needn't have. */
+	link_receive_grh(&share->link->link);
 	/* The port of a dead member may be any user's by now: that one would read the frame. */
 	return frame->forwards < FORWARDS_MAX && roster_is_alive(share->roster, member) &&
 	       can_come(send_to_member(share, member, &header, frame));

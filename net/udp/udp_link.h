@@ -100,7 +100,7 @@ struct udp_link {
 	struct link link;
 	unsigned int receive_buffer;
 	bool segmentation;
-	bool receives_ttl;
+	atomic_bool receives_grh;
 	struct sock_diag *diag;	 /* or NULL */
 	struct backlog *backlog; /* or NULL */
 	/* In a forked child those of its parent, which it neither uses nor frees. */
@@ -150,12 +150,12 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
 /*
  * udp_socket.c. A socket to receive on, not yet bound, and what binds one; for @address its
  * receiving socket, bound to :4791 with the other processes of the node (net/share), and that
- * packets come with their hop limit and flow label. Return 0 or an errno.
+ * packets come with all that a GRH shows of them. Return 0 or an errno.
  */
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
 int udp_address_open_receiver(struct udp_link *link, struct udp_address *address);
-int udp_address_receive_ttl(const struct udp_address *address);
+int udp_address_receive_grh(const struct udp_address *address);
 
 /*
  * udp_socket.c. The sending socket of @address, on a free port that becomes its source port; and

@@ -160,7 +160,7 @@ static int group_open(const struct udp_link *link, const struct group_key *key,
 	group->address.receive_identity = descriptor_identify(group->address.receive_fd);
 	error = bind_group(group->address.receive_fd, gid, key->interface);
 	if (!error)
-		error = udp_address_receive_ttl(&group->address); /* datagrams show them */
+		error = udp_address_receive_grh(&group->address); /* datagrams show them */
 	if (!error)
 		error = receive_interface(group);
 	if (error) {

@@ -20,6 +20,13 @@ bool gid_is_multicast(const union ibv_gid *gid)
 	return gid->raw[0] == 0xff;
 }
 
+bool gid_is_loopback(const union ibv_gid *gid)
+{
+	if (gid_is_ipv4(gid))
+		return gid->raw[12] == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)gid);
+}
+
 bool gid_is_unspecified(const union ibv_gid *gid)
 {
 	static const union ibv_gid none;

@@ -24,7 +24,7 @@ struct node node_open(const char *address, bool shared_memory, bool icrc)
 
 	ck_assert_int_eq(udp_link_create(&udp_options, &udp), 0);
 	node.link = udp;
-	udp->ops->receive_ttl(udp);
+	udp->ops->receive_grh(udp);
 	if (shared_memory)
 		ck_assert_int_eq(shm_link_create(udp, &options, &node.link), 0);
 	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);

@@ -70,6 +70,7 @@ START_TEST(frames_are_forwarded_by_qpn)
 	nodes_drain(nodes, 2);
 	node_send(&from, &nodes[0], nodes[0].qpn, 7);
 	ck_assert_int_eq(node_receive(&nodes[0], &frame), 7);
+	ck_assert_uint_eq(frame.hop_limit, 0);
 	ck_assert(!node_forward(&nodes[0], &frame));
 	ck_assert(!readable(&nodes[1]));
 	((struct bth *)frame.data)->dest_qp = htobe32(nodes[1].qpn);
@@ -90,6 +91,10 @@ START_TEST(frames_are_forwarded_by_qpn)
 	ck_assert_uint_eq(again.forwards, 1);
 	frame.forwards = 3;
 	ck_assert(!node_forward(&nodes[0], &frame));
+	/* A UD QP there would show it. */
+	node_send(&from, &nodes[0], nodes[0].qpn, 8);
+	ck_assert_int_eq(node_receive(&nodes[0], &frame), 8);
+	ck_assert_uint_eq(frame.hop_limit, 64);
 	node_close(&nodes[0]);
 	node_close(&nodes[1]);
 	node_close(&from);

@@ -433,7 +433,7 @@ START_TEST(does_without_a_control_socket)
 
 	ck_assert_int_eq(udp_link_create(&udp_options, &udp), 0);
 	ck_assert_int_eq(shm_link_create(udp, &options, &node.link), 0);
-	udp->ops->receive_ttl(udp);
+	udp->ops->receive_grh(udp);
 	next = dup(0);
 	close(next);
 	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);

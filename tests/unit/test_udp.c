@@ -522,8 +522,8 @@ START_TEST(space_of_a_sender)
 }
 END_TEST
 
-/* Frames say with which hop limit they came from then on, by any address. */
-START_TEST(hop_limits_when_asked_for)
+/* Frames say with which hop limit and traffic class they came from then on, by any address. */
+START_TEST(what_a_grh_shows_when_asked_for)
 {
 	struct udp_options options = {.segmentation = true};
 	struct node from = node_open(ADDRESS_A, &options), to = {.gid = gid_of(ADDRESS_B)};
@@ -532,12 +532,13 @@ START_TEST(hop_limits_when_asked_for)
 
 	ck_assert_int_eq(udp_link_create(&options, &to.link), 0);
 	ck_assert_int_eq(to.link->ops->add_address(to.link, &to.gid, 0), 0);
-	to.link->ops->receive_ttl(to.link);
+	to.link->ops->receive_grh(to.link);
 	ck_assert_int_eq(to.link->ops->add_address(to.link, &later.gid, 0), 0);
 	traffic[0] = traffic_new(&from, &to);
 	traffic[1] = traffic_new(&from, &later);
 	for (int i = 0; i < 2; i++) {
 		traffic[i]->path.hop_limit = 7;
+		traffic[i]->path.traffic_class = 0x68;
 		add_packet(traffic[i], 8);
 		send_some(&from, traffic[i], 0, 1);
 		expect(&to, traffic[i], 0, 1, 64);
@@ -846,7 +847,7 @@ int main(void)
 	tcase_add_test(tests, addresses);
 	tcase_add_test(tests, descriptors_become_readable);
 	tcase_add_test(tests, space_of_a_sender);
-	tcase_add_test(tests, hop_limits_when_asked_for);
+	tcase_add_test(tests, what_a_grh_shows_when_asked_for);
 	tcase_add_test(tests, flow_labels);
 	tcase_add_loop_test(tests, space_of_a_receiver, 0, 2);
 	tcase_add_test(tests, senders);

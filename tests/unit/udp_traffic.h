@@ -50,7 +50,7 @@ static inline struct node node_open(const char *address, const struct udp_option
 	struct node node = {.gid = gid_of(address)};
 
 	ck_assert_int_eq(udp_link_create(options, &node.link), 0);
-	node.link->ops->receive_ttl(node.link);
+	node.link->ops->receive_grh(node.link);
 	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
 	return node;
 }
