@@ -36,6 +36,12 @@ const struct command *command_find(const char *name);
 /* What there is, as "urxe --help" shows it. */
 void command_overview(FILE *stream);
 
+/* What was given, as a message has it: that it is empty shows. */
+static inline const char *given(const char *text)
+{
+	return *text ? text : "\"\"";
+}
+
 /* NULL, or what die() calls first: a command that has changed the terminal sets it back. */
 extern void (*die_first)(void);
 /* One line on stderr, "urxe: ...", and the end with EXIT_REFUSED. */

@@ -10,8 +10,9 @@ _urxe_options() {
 	"$1" "$2" --help 2>/dev/null | sed -nE 's/^ *(-., +)?(--[a-z-]+).*/\2/p'
 }
 
+# Topics, and pages of the manual.
 _urxe_topics() {
-	"$1" help --help 2>/dev/null | sed -n 's/^Topics: //p'
+	"$1" help --help 2>/dev/null | sed -nE 's/^(Topics|Pages): //p'
 }
 
 _urxe_causes() {

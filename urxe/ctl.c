@@ -4,19 +4,16 @@
  */
 #include <argp.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <utlist.h>
 
 #include "net/control.h"
-#include "net/observe/reader.h"
 #include "net/process.h"
 #include "urxe/command.h"
 #include "urxe/faults.h"
 #include "urxe/options.h"
+#include "urxe/processes.h"
 
 #define FAULTS "faults "
 #define PATIENCE 10 /* seconds */
@@ -55,8 +52,7 @@ static struct observed *read_all(void)
 /* Why there is no socket: dies. */
 static _Noreturn void explain_absence(pid_t pid, const struct observed *process)
 {
-	char path[32];
-	struct stat folder;
+	char text[ABSENCE_TEXT];
 
 	if (process && process->header.net_namespace != process_namespace("net"))
 		die("process %d is in another network namespace; nsenter(1) leads there", pid);
@@ -64,12 +60,7 @@ static _Noreturn void explain_absence(pid_t pid, const struct observed *process)
 		die("process %d doesn't listen: it has another version of urxe, or no descriptor "
 		    "was left for its socket",
 		    pid);
-	if (kill(pid, 0) != 0 && errno == ESRCH)
-		die("there is no process %d", pid);
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	if (stat(path, &folder) == 0 && folder.st_uid != geteuid())
-		die("process %d is another user's", pid);
-	die("process %d has no device of urxe's open; see urxe ps", pid);
+	die("%s; see urxe ps", absence_text(pid, text));
 }
 
 static void ask(const struct request *request, struct control_reply *reply)
@@ -140,6 +131,7 @@ int command_ctl(int argc, char **argv)
 	static const struct argp argp = {
 		.parser = parse,
 		.args_doc = "PID COMMAND",
+		.children = plain_options,
 		.doc = "Change a process that has devices open, without stopping it.\v"
 		       "Commands:\n"
 		       "  faults              show the faults, and how often each has hit\n"

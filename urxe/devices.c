@@ -23,7 +23,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	if (key != ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	die("devices takes no argument: %s", argument);
+	die("devices takes no argument: %s", given(argument));
 }
 
 int command_devices(int argc, char **argv)

@@ -16,6 +16,7 @@
 #include "net/fault/fault_words.h"
 #include "net/verbs_text.h"
 #include "urxe/command.h"
+#include "urxe/options.h"
 
 #define WIDTH 78
 
@@ -294,28 +295,39 @@ static bool explain(const char *subject)
 
 enum { LIST = 0x100, MARKDOWN };
 
+struct request {
+	void (*print_all)(void); /* or NULL: what is named */
+	int status;
+};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-	int *status = state->input;
+	struct request *request = state->input;
 
 	switch (key) {
 	case LIST:
-		print_list();
-		exit(EXIT_SUCCESS);
+		request->print_all = print_list;
+		return 0;
 	case MARKDOWN:
-		explain_markdown();
-		exit(EXIT_SUCCESS);
+		request->print_all = explain_markdown;
+		return 0;
 	case ARGP_KEY_ARG:
+		if (request->print_all)
+			die("--list and --markdown have all causes, and take no argument: %s",
+			    given(argument));
 		if (state->arg_num > 0)
 			printf("\n\n");
 		if (!explain(argument)) {
 			fprintf(stderr, "urxe: nothing is known of %s; see urxe explain --list\n",
-				argument);
-			*status = EXIT_FAILURE;
+				given(argument));
+			request->status = EXIT_FAILURE;
 		}
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		argp_usage(state);
+		if (request->print_all)
+			request->print_all();
+		else
+			argp_usage(state);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -333,6 +345,7 @@ int command_explain(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "NUMBER|NAME...",
+		.children = plain_options,
 		.doc = "Explain why an operation or a call failed.\v"
 		       "NUMBER is that of a cause, as in vendor_err of a completion and in "
 		       "messages of "
@@ -341,9 +354,9 @@ int command_explain(int argc, char **argv)
 		       "the text "
 		       "of a status or an event, in quotes.",
 	};
-	int status = EXIT_SUCCESS;
+	struct request request = {.status = EXIT_SUCCESS};
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &status))
+	if (argp_parse(&argp, argc, argv, 0, NULL, &request))
 		return EXIT_REFUSED;
-	return status;
+	return request.status;
 }

@@ -4,6 +4,7 @@
 #include <argp.h>
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,7 @@
 #define TIMES_THE_FIRST 10 /* likewise */
 #define HANGS_ENOUGH 3	   /* of places that are alike */
 #define TAIL_BYTES 4096	   /* of output that is shown */
+#define MOST_SEEDS 1000000
 
 /* --- files ------------------------------------------------------------------------------- */
 
@@ -37,10 +39,16 @@ static void remove_file(const struct fuzz *fuzz, const char *name)
 /* What a run writes goes there, beside what may be there already. */
 static void make_output(struct fuzz *fuzz)
 {
+	struct stat folder;
+
 	if ((mkdir(fuzz->output, 0700) != 0 && errno != EEXIST) ||
-	    !(fuzz->outputs = realpath(fuzz->output, NULL)) ||
-	    access(fuzz->outputs, W_OK | X_OK) != 0)
+	    !(fuzz->outputs = realpath(fuzz->output, NULL)) || stat(fuzz->outputs, &folder) != 0)
 		die("%s: %s", fuzz->output, strerror(errno));
+	if (!S_ISDIR(folder.st_mode))
+		errno = ENOTDIR;
+	else if (access(fuzz->outputs, W_OK | X_OK) == 0)
+		return;
+	die("%s: %s", fuzz->output, strerror(errno));
 }
 
 static void make_directory(struct fuzz *fuzz)
@@ -273,18 +281,8 @@ static double read_timeout(const char *text)
 	double seconds = strtod(text, &end);
 
 	if (!*text || *end || !(seconds > 0) || seconds > 1e6)
-		die("--timeout: %s is no number of seconds", text);
+		die("--timeout: %s is no number of seconds", given(text));
 	return seconds;
-}
-
-static unsigned int read_seeds(const char *text)
-{
-	char *end;
-	long seeds = strtol(text, &end, 10);
-
-	if (!*text || *end || seeds < 0 || seeds > 1000000)
-		die("--seeds: %s is no number of runs", text);
-	return seeds;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -302,7 +300,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		fuzz->peer_node = option_value("--peer-node", argument);
 		return 0;
 	case SEEDS:
-		fuzz->seeds = read_seeds(argument);
+		fuzz->seeds = option_number("--seeds", argument, 0, MOST_SEEDS);
 		return 0;
 	case ONLY:
 		fuzz->only = argument;
@@ -372,6 +370,8 @@ int command_fuzz(int argc, char **argv)
 	fuzz_plan(&fuzz);
 	refuse_no_places(&fuzz);
 	try_all(&fuzz);
+	/* Whether anything reads what was found or not, the session's files are removed. */
+	signal(SIGPIPE, SIG_IGN);
 	if (fuzz.json)
 		fuzz_print_json(&fuzz);
 	else

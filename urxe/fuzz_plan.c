@@ -74,7 +74,9 @@ void fuzz_check_only(const struct fuzz *fuzz)
 	while (word) {
 		size_t length = strcspn(word, ",");
 
-		if (!length || !is_known(word, length))
+		if (!length)
+			die("--only: there is an empty word in \"%s\"", fuzz->only);
+		if (!is_known(word, length))
 			die("--only: %.*s is neither calls, completions, events, connections, "
 			    "link, timing nor packets, and no call begins so",
 			    (int)length, word);

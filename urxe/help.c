@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * urxe help: the overview, the manual of a command, or a topic.
+ * urxe help: the overview, the manual of a command, a topic, or a page of the manual.
  */
 #include <argp.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "urxe/command.h"
 #include "urxe/faults.h"
 #include "urxe/installed.h"
+#include "urxe/options.h"
 
 static const struct topic {
 	const char *name;
@@ -43,24 +45,47 @@ static char *list_topics(int key, const char *text, void *input)
 	fputs("Topics:", stream);
 	for (unsigned int i = 0; i < sizeof(topics) / sizeof(*topics); i++)
 		fprintf(stream, " %s", topics[i].name);
+	/* Those that are no command's. */
+	fputs("\nPages: urxe.7 urxe-check.7 urxe-faults.7 urxe-profiles.7", stream);
 	fclose(stream);
 	return list;
 }
 
-/* Become man(1) with the page of @name. Returns the page without man, NULL without a page. */
-static const char *show_manual(const char *name)
+/* The section in which a page is asked for, behind its name: "", ".7" or "(7)"; 0: in any. */
+static bool read_section(const char *text, char *section)
+{
+	*section = *text ? text[1] : '\0';
+	return !*text || (*section && strcmp(text + 2, *text == '(' ? ")" : "") == 0);
+}
+
+/* A page by its name, with or without "urxe-", and its section; or NULL. */
+static char *find_page(const char *name)
 {
 	static const char *const places[] = {"../docs/man",	  "../share/man/man1",
 					     "../share/man/man7", URXE_MANDIR "/man1",
 					     URXE_MANDIR "/man7", NULL};
 	/* Distributions compress them. */
-	static const char *const endings[] = {".1", ".1.gz", ".7", ".7.gz"};
-	char file[64], *page = NULL;
+	static const char *const endings[] = {"1", "1.gz", "7", "7.gz"};
+	const char *prefix = strncmp(name, "urxe", 4) == 0 ? "" : "urxe-";
+	int length = strcspn(name, ".(");
+	char section, file[64], *page = NULL;
 
+	if (!read_section(name + length, &section))
+		return NULL;
 	for (unsigned int i = 0; !page && i < sizeof(endings) / sizeof(*endings); i++) {
-		snprintf(file, sizeof(file), "urxe-%s%s", name, endings[i]);
+		if (section && section != *endings[i])
+			continue;
+		snprintf(file, sizeof(file), "%s%.*s.%s", prefix, length, name, endings[i]);
 		page = installed_find(places, file);
 	}
+	return page;
+}
+
+/* Become man(1) with the page @name. Returns the page without man, NULL without a page. */
+static const char *show_manual(const char *name)
+{
+	char *page = find_page(name);
+
 	if (page)
 		execlp("man", "man", page, NULL);
 	return page;
@@ -79,8 +104,9 @@ int command_help(int argc, char **argv)
 {
 	static const struct argp argp = {
 		.parser = parse,
-		.args_doc = "[COMMAND|TOPIC]",
-		.doc = "Show the manual of a command, or a topic.",
+		.args_doc = "[COMMAND|TOPIC|PAGE]",
+		.children = plain_options,
+		.doc = "Show the manual of a command, a topic, or a page of the manual.",
 		.help_filter = list_topics,
 	};
 	const struct command *command;
@@ -103,6 +129,6 @@ int command_help(int argc, char **argv)
 	if (!command && page)
 		die("man isn't installed, which shows %s: apt-get install man-db", page);
 	if (!command)
-		die("no help about %s; see urxe --help", subject);
+		die("no help about %s; see urxe help --help", given(subject));
 	return show_options(command);
 }

@@ -3,6 +3,7 @@
  * urxe(1): the table of commands, and the options before a command.
  */
 #include <argp.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static const struct command commands[] = {
 	{"fuzz", command_fuzz, "run a program with one fault after the other"},
 	{"explain", command_explain, "explain an error: what it means, what to look at"},
 	{"trace", command_trace, "show captures as tables and sequence diagrams"},
-	{"help", command_help, "show the manual of a command, or a topic"},
+	{"help", command_help, "show the manual of a command, a topic, or a page"},
 	{"list-devices", command_list_devices, NULL},
 };
 
@@ -84,11 +85,9 @@ static int call(int argc, char **argv)
 	char name[64];
 
 	if (!command)
-		die("no command %s; see urxe --help", argv[0]);
+		die("no command %s; see urxe --help", given(argv[0]));
 	snprintf(name, sizeof(name), "urxe %s", command->name);
 	argv[0] = name;
-	if (argc > 1 && strcmp(argv[1], "-h") == 0)
-		argv[1] = "--help";
 	return command->call(argc, argv);
 }
 
@@ -138,10 +137,26 @@ static void finish_output(void)
 	_exit(EXIT_REFUSED);
 }
 
+/*
+ * The numbers of streams that were closed before this program began aren't those of its files. To
+ * write there fails all the same, and what it executes finds them closed.
+ */
+static void keep_streams_apart(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	int status = EXIT_SUCCESS;
 
+	keep_streams_apart();
 	atexit(finish_output);
 	argp_program_version = "urxe " URXE_VERSION;
 	argp_err_exit_status = EXIT_REFUSED;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -31,16 +32,35 @@ const char *option_value(const char *option, const char *value)
 	return value;
 }
 
-pid_t option_pid(const char *text)
+/* Whether all of @text is a whole number of @least to @most. */
+static bool read_number(const char *text, unsigned long least, unsigned long most,
+			unsigned long *number)
 {
 	char *end;
-	long pid;
 
 	errno = 0;
-	pid = strtol(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || *end || errno || pid <= 0 || pid > INT32_MAX)
-		die("%s is no process id", text);
+	*number = strtoul(text, &end, 10);
+	return isdigit((unsigned char)*text) && !*end && !errno && *number >= least &&
+	       *number <= most;
+}
+
+pid_t option_pid(const char *text)
+{
+	unsigned long pid;
+
+	if (!read_number(text, 1, INT32_MAX, &pid))
+		die("%s is no process id", given(text));
 	return pid;
+}
+
+unsigned long option_number(const char *option, const char *text, unsigned long least,
+			    unsigned long most)
+{
+	unsigned long number;
+
+	if (!read_number(text, least, most, &number))
+		die("%s: %s is no whole number from %lu to %lu", option, given(text), least, most);
+	return number;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -84,8 +104,24 @@ static const struct argp_option of_programs[] = {
 	{0},
 };
 
+/* argp itself has --help and -?. */
+static const struct argp_option of_help[] = {
+	{NULL, 'h', NULL, OPTION_HIDDEN, NULL},
+	{0},
+};
+
+static error_t parse_help(int key, char *argument, struct argp_state *state)
+{
+	if (key != 'h')
+		return ARGP_ERR_UNKNOWN;
+	argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
+	return 0;
+}
+
+static const struct argp help = {of_help, parse_help};
 static const struct argp devices = {of_devices, parse};
 static const struct argp programs = {of_programs, parse};
 
-const struct argp_child device_options[] = {{&devices}, {0}};
-const struct argp_child program_options[] = {{&devices}, {&programs}, {0}};
+const struct argp_child plain_options[] = {{&help}, {0}};
+const struct argp_child device_options[] = {{&help}, {&devices}, {0}};
+const struct argp_child program_options[] = {{&help}, {&devices}, {&programs}, {0}};

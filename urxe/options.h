@@ -15,8 +15,13 @@ const char *option_value(const char *option, const char *value);
 /* The process id @text; dies if it is none. */
 pid_t option_pid(const char *text);
 
+/* The number @text that @option has; dies if it is none of @least to @most. */
+unsigned long option_number(const char *option, const char *text, unsigned long least,
+			    unsigned long most);
+
 /* Children of a command's argp. */
-extern const struct argp_child device_options[];  /* which devices */
-extern const struct argp_child program_options[]; /* these, and what is told of the program */
+extern const struct argp_child plain_options[];	  /* -h, which all commands have */
+extern const struct argp_child device_options[];  /* with which devices */
+extern const struct argp_child program_options[]; /* with these, and what is told of the program */
 
 #endif

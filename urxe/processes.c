@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "urxe/processes.h"
 
+#include <errno.h>
 #include <infiniband/verbs.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "net/cause/words.h"
@@ -57,6 +60,23 @@ bool processes_try_read(const struct observed_options *options, struct observed 
 			strerror(error));
 	warned |= error != 0;
 	return !error;
+}
+
+const char *absence_text(pid_t pid, char text[ABSENCE_TEXT])
+{
+	int error = kill(pid, 0) == 0 ? 0 : errno;
+	const char *why = "has no device of urxe's open";
+	struct stat folder;
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	if (error == EPERM || (stat(path, &folder) == 0 && folder.st_uid != geteuid()))
+		why = "is another user's";
+	if (error == ESRCH)
+		snprintf(text, ABSENCE_TEXT, "there is no process %d", pid);
+	else
+		snprintf(text, ABSENCE_TEXT, "process %d %s", pid, why);
+	return text;
 }
 
 /* --- sums -------------------------------------------------------------------------- */

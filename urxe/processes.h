@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The processes that have devices open, for the commands that show them: ps, top and stat. What
- * they show of themselves is read by net/observe/reader; here it gets words, as JSON or for lines
- * of text. It may be torn, or nonsense: a difference of two marks is never taken to be huge.
+ * The processes that have devices open, for the commands that show them: ps, top and stat, and ctl.
+ * What they show of themselves is read by net/observe/reader; here it gets words, as JSON or for
+ * lines of text. It may be torn, or nonsense: a difference of two marks is never taken to be huge.
  */
 #ifndef URXE_PROCESSES_H
 #define URXE_PROCESSES_H
@@ -15,6 +15,10 @@
 struct observed *processes_read(const struct observed_options *options);
 /* The same for commands that go on without: false, told of on stderr, once. */
 bool processes_try_read(const struct observed_options *options, struct observed **processes);
+
+#define ABSENCE_TEXT 64
+/* Why process @pid isn't among those that are read: "there is no process 7". */
+const char *absence_text(pid_t pid, char text[ABSENCE_TEXT]);
 
 json_t *process_json(const struct observed *process);
 json_t *losses_json(const struct observe_losses *losses);

@@ -14,6 +14,7 @@
 #include "net/profile_file.h"
 #include "urxe/command.h"
 #include "urxe/installed.h"
+#include "urxe/options.h"
 
 #define KEYS_MAX 128 /* of all files together */
 #define TEXT 160
@@ -103,7 +104,8 @@ static bool show(const char *name)
 	bool good;
 
 	if (!file && errno == ENOENT) {
-		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n", name);
+		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n",
+			given(name));
 		return false;
 	}
 	while (file && fgets(line, sizeof(line), file))
@@ -209,20 +211,31 @@ static void markdown(void)
 
 enum { MARKDOWN = 0x100 };
 
+struct request {
+	bool markdown;
+	int status;
+};
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
-	int *status = state->input;
+	struct request *request = state->input;
 
 	switch (key) {
 	case MARKDOWN:
-		markdown();
-		exit(EXIT_SUCCESS);
+		request->markdown = true;
+		return 0;
 	case ARGP_KEY_ARG:
+		if (request->markdown)
+			die("--markdown has all profiles, and takes no argument: %s",
+			    given(argument));
 		if (!show(argument))
-			*status = EXIT_FAILURE;
+			request->status = EXIT_FAILURE;
 		return 0;
 	case ARGP_KEY_NO_ARGS:
-		each(list_one, NULL);
+		if (request->markdown)
+			markdown();
+		else
+			each(list_one, NULL);
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -240,14 +253,15 @@ int command_profiles(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "[NAME...]",
+		.children = plain_options,
 		.doc = "List the device profiles that there are, or show what is in them.\v"
 		       "urxe run --profile NAME makes devices like that card; urxe-profiles(7) "
 		       "says "
 		       "what the keys mean.",
 	};
-	int status = EXIT_SUCCESS;
+	struct request request = {.status = EXIT_SUCCESS};
 
-	if (argp_parse(&argp, argc, argv, 0, NULL, &status))
+	if (argp_parse(&argp, argc, argv, 0, NULL, &request))
 		return EXIT_REFUSED;
-	return status;
+	return request.status;
 }

@@ -177,7 +177,7 @@ void program_check(const char *name, const char *library)
 	int depth = SCRIPTS;
 
 	if (!program)
-		die("%s: %s", name,
+		die("%s: %s", given(name),
 		    strchr(name, '/') && access(name, F_OK) == 0 ? "it isn't an executable file"
 								 : "no such program");
 	while (depth-- > 0 && read_interpreter(loaded, interpreter))

@@ -241,13 +241,13 @@ static bool is_there(const struct observed *processes, uint32_t pid)
 /* Returns whether all that were named are there. */
 static bool tell_of_missing(const struct request *request, const struct observed *processes)
 {
+	char text[ABSENCE_TEXT];
 	bool all = true;
 
 	for (unsigned int i = 0; i < request->pid_count; i++) {
 		if (is_there(processes, request->pids[i]))
 			continue;
-		fprintf(stderr, "urxe: process %u has no device of urxe's open\n",
-			request->pids[i]);
+		fprintf(stderr, "urxe: %s\n", absence_text(request->pids[i], text));
 		all = false;
 	}
 	return all;
@@ -322,6 +322,7 @@ int command_ps(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "[PID...]",
+		.children = plain_options,
 		.doc = "List the processes of this user that have emulated devices open, with "
 		       "their "
 		       "queue pairs, completion queues, regions and connections.",

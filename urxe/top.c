@@ -17,8 +17,10 @@
 
 #include "net/clock.h"
 #include "net/qp_text.h"
+#include "net/utf8.h"
 #include "urxe/command.h"
 #include "urxe/json.h"
+#include "urxe/options.h"
 #include "urxe/processes.h"
 
 struct request {
@@ -181,14 +183,23 @@ static struct table make_table(const struct reading *before, const struct readin
 /* --- text -------------------------------------------------------------------------- */
 
 struct screen {
-	unsigned int rows, columns; /* 0: without end */
-	const char *end_of_line;
+	unsigned int rows, columns;  /* 0: without end */
+	const char *before, *behind; /* a line */
 };
+
+/* Bytes of what fits of @line, in whole characters. */
+static int fitting(const struct screen *screen, const char *line)
+{
+	const char *end = line;
+
+	for (unsigned int i = 0; *end && (!screen->columns || i < screen->columns); i++)
+		end += utf8_length(end) ?: 1;
+	return end - line;
+}
 
 static void print_line(const struct screen *screen, const char *line)
 {
-	printf("%.*s%s", screen->columns ? (int)screen->columns : (int)strlen(line), line,
-	       screen->end_of_line);
+	printf("%s%.*s%s", screen->before, fitting(screen, line), line, screen->behind);
 }
 
 static void print_row(const struct screen *screen, const struct row *row)
@@ -336,9 +347,19 @@ static void enter_terminal(void)
 	handle(SIGWINCH, wake);
 }
 
+/* One that obeys control sequences: that of an editor, or of a script, may say that it doesn't. */
+static bool has_terminal(void)
+{
+	const char *kind = getenv("TERM");
+
+	return kind && *kind && strcmp(kind, "dumb") != 0 && isatty(STDOUT_FILENO) &&
+	       tcgetattr(STDIN_FILENO, &usual) == 0;
+}
+
 static struct screen terminal_screen(void)
 {
-	struct screen screen = {.rows = 24, .columns = 80, .end_of_line = "\033[K\r\n"};
+	/* What is erased behind a line that ends with the last column is its last character. */
+	struct screen screen = {.rows = 24, .columns = 80, .before = "\033[K", .behind = "\r\n"};
 	struct winsize size;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row && size.ws_col) {
@@ -420,7 +441,7 @@ static void show_on_terminal(const struct request *request)
 
 static void show_as_list(const struct request *request)
 {
-	const struct screen screen = {.end_of_line = "\n"};
+	const struct screen screen = {.before = "", .behind = "\n"};
 	struct reading before = {}, now = read_now(request);
 	struct table table;
 
@@ -456,14 +477,17 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static double read_number(const char *option, const char *text, double least)
+#define LEAST_INTERVAL 0.01 /* seconds */
+#define MOST 1000000	    /* seconds, readings */
+
+static double read_interval(const char *text)
 {
 	char *end;
-	double number = strtod(text, &end);
+	double seconds = strtod(text, &end);
 
-	if (!*text || *end || !(number >= least) || number > 1e6)
-		die("%s: %s is no number from %g to 1000000", option, text, least);
-	return number;
+	if (!*text || *end || !(seconds >= LEAST_INTERVAL) || seconds > MOST)
+		die("--interval: %s is no number from %g to %d", given(text), LEAST_INTERVAL, MOST);
+	return seconds;
 }
 
 static error_t parse(int key, char *argument, struct argp_state *state)
@@ -475,16 +499,16 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		request->options.all_namespaces = true;
 		return 0;
 	case 'i':
-		request->interval = read_number("--interval", argument, 0.01);
+		request->interval = read_interval(argument);
 		return 0;
 	case 'n':
-		request->count = read_number("--count", argument, 1);
+		request->count = option_number("--count", argument, 1, MOST);
 		return 0;
 	case JSON:
 		request->json = true;
 		return 0;
 	case ARGP_KEY_ARG:
-		die("top takes no argument: %s", argument);
+		die("top takes no argument: %s", given(argument));
 	default:
 		return ARGP_ERR_UNKNOWN;
 	}
@@ -495,6 +519,7 @@ int command_top(int argc, char **argv)
 	static const struct argp argp = {
 		.options = options,
 		.parser = parse,
+		.children = plain_options,
 		.doc = "Show what the processes of this user do with emulated devices, the busiest "
 		       "first, refreshed in place.\vKeys: p processes or queue pairs, q end. "
 		       "Without a "
@@ -508,7 +533,7 @@ int command_top(int argc, char **argv)
 	handle(SIGQUIT, end);
 	handle(SIGTERM, end);
 	handle(SIGHUP, end);
-	if (!request.json && isatty(STDOUT_FILENO) && tcgetattr(STDIN_FILENO, &usual) == 0)
+	if (!request.json && has_terminal())
 		show_on_terminal(&request);
 	else
 		show_as_list(&request);

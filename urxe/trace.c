@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "urxe/command.h"
+#include "urxe/options.h"
 #include "urxe/trace.h"
 
 enum { FORMAT = 0x100, JSON, QP, PACKETS, FROM, TO };
@@ -38,7 +39,7 @@ static void read_format(struct arguments *arguments, const char *name)
 			return;
 		}
 	}
-	die("--format is table, diagram, svg or json, and not %s", name);
+	die("--format is table, diagram, svg or json, and not %s", given(name));
 }
 
 /* Milliseconds, as the tables have them. */
@@ -48,7 +49,7 @@ static uint64_t read_time(const char *option, const char *text)
 	double ms = strtod(text, &end);
 
 	if (end == text || *end || !(ms >= 0) || ms > 1e15)
-		die("--%s takes milliseconds, and not %s", option, text);
+		die("--%s takes milliseconds, and not %s", option, given(text));
 	return ms * 1e6;
 }
 
@@ -59,7 +60,7 @@ static uint32_t read_qpn(const char *text)
 	unsigned long qpn = strtoul(text, &end, hexadecimal ? 16 : 10);
 
 	if (end == text || *end || qpn > QPN_MASK)
-		die("--qp takes the number of a queue pair, and not %s", text);
+		die("--qp takes the number of a queue pair, and not %s", given(text));
 	return qpn;
 }
 
@@ -116,6 +117,7 @@ int command_trace(int argc, char **argv)
 		.options = options,
 		.parser = parse,
 		.args_doc = "FILE...",
+		.children = plain_options,
 		.doc = "Show what is in captures (urxe run --pcap), of one end or both: messages, "
 		       "acknowledgements, what was lost and sent again.",
 	};
@@ -128,7 +130,8 @@ int command_trace(int argc, char **argv)
 	for (unsigned int i = 0; i < arguments.path_count; i++)
 		trace_read(trace, arguments.paths[i]);
 	if (!trace->record_count)
-		die("no RoCE packets there");
+		die("no RoCE packets in %s",
+		    arguments.path_count == 1 ? *arguments.paths : "any of these files");
 	trace_find_conversations(trace);
 	trace_match(trace);
 	for (unsigned int i = 0; i < trace->conversation_count; i++) {

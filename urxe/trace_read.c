@@ -130,13 +130,15 @@ static void tshark_start(struct tshark *tshark, const char *path)
 		arguments[count++] = field_names[i];
 	}
 	tshark->errors = tmpfile();
-	if (!tshark->errors || pipe2(ends, O_CLOEXEC) < 0)
-		die("%s", strerror(errno));
+	if (!tshark->errors)
+		die("there can be no temporary file: %s", strerror(errno));
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		die("there can be no pipe: %s", strerror(errno));
 	tshark_spawn(tshark, (char *const *)arguments, ends[1]);
 	close(ends[1]);
 	tshark->output = fdopen(ends[0], "r");
 	if (!tshark->output)
-		die("%s", strerror(errno));
+		die("out of memory");
 }
 
 /* What tshark says against a file, but not against being run by root. */
@@ -357,7 +359,7 @@ void trace_read(struct trace *trace, const char *path)
 	trace->files[trace->file_count++] = (struct trace_file){.path = path};
 	/* tshark's own message would name the option and not the file. */
 	if (access(path, R_OK) != 0)
-		die("%s: %s", path, strerror(errno));
+		die("%s: %s", given(path), strerror(errno));
 	tshark_start(&tshark, path);
 	while (getline(&line, &size, tshark.output) > 0) {
 		trace->records =

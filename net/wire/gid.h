@@ -13,7 +13,7 @@
 
 bool gid_is_ipv4(const union ibv_gid *gid);
 bool gid_is_multicast(const union ibv_gid *gid);
-bool gid_is_loopback(const union ibv_gid *gid);    /* 127.0.0.0/8 or ::1 */
+bool gid_is_loopback(const union ibv_gid *gid);	   /* 127.0.0.0/8 or ::1 */
 bool gid_is_unspecified(const union ibv_gid *gid); /* :: or ::ffff:0.0.0.0 */
 /* Several times a packet: a call of memcmp() would be most of it. */
 static inline bool gid_equal(const union ibv_gid *a, const union ibv_gid *b)

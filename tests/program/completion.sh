@@ -127,7 +127,8 @@ includes "faults log explain" ctl 1 ""
 includes "none drop= drop#" ctl 1 faults ""
 offers "debug" ctl 1 log d
 offers "on off" ctl 1 explain ""
-includes "run faults" help ""
+includes "run faults urxe.7" help ""
+offers "urxe-faults.7" help urxe-f
 offers "faults" help fa
 complete -p urxe >/dev/null || failed=1
 exit $failed

@@ -84,6 +84,18 @@ printf '#!/bin/sh\necho "the page $1"\n' >"$work/man"
 chmod +x "$work/man"
 [ "$(PATH=$work:$PATH "$program" help run)" = "the page $(readlink -f "$pages/urxe-run.1")" ] ||
 	fail "urxe help run"
+"$program" help --help | sed -n 's/^Pages: //p' | tr ' ' '\n' | sort >"$work/pages"
+(cd "$pages" && printf '%s\n' *.7) | sort | cmp -s "$work/pages" - || fail "urxe help --help lists $(cat "$work/pages")"
+for page in "$pages"/*.[17]; do
+	name=$(basename "$page")
+	for subject in "$name" "${name%.*}(${name##*.})" "${name#urxe-}"; do
+		[ "$(PATH=$work:$PATH "$program" help "$subject")" = "the page $(readlink -f "$page")" ] ||
+			fail "urxe help $subject"
+	done
+done
+for subject in urxe urxe-faults check; do
+	PATH=$work:$PATH "$program" help $subject | grep -q '^the page ' || fail "urxe help $subject"
+done
 PATH=/nowhere "$program" help run >"$work/out" 2>&1 || fail "urxe help run without man"
 grep -q -e --faults "$work/out" || fail "urxe help run without man has no options"
 ! PATH=/nowhere "$program" help check 2>"$work/err" || fail "urxe help check without man"

@@ -217,9 +217,9 @@ class Programs(unittest.TestCase):
         """It is as it was when @end, called with the process and the other end of its terminal, has ended it."""
         master, terminal = pty.openpty()
         usual = termios.tcgetattr(terminal)
-        top = subprocess.Popen([URXE, "top", "--interval", interval], env=ENVIRONMENT, stdin=terminal, stdout=terminal,
-                               stderr=terminal, preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY),
-                               start_new_session=True)
+        top = subprocess.Popen([URXE, "top", "--interval", interval], env={**ENVIRONMENT, "TERM": "xterm"},
+                               stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(terminal, termios.TIOCSCTTY))
         said = b""
         while b"ERRORS" not in said:
             said += os.read(master, 4096)
