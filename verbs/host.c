@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/clock.h"
 #include "net/syscalls.h"
 #include "net/wire/gid.h"
 #include "net/wire/gid_table.h"
@@ -16,6 +17,7 @@
 
 /* To wait for another thread that has the lock, at the end of the process. */
 #define EXIT_SECONDS 1
+#define EXIT_PAUSE 100000 /* ns */
 
 static void process_yield(void)
 {
@@ -51,13 +53,20 @@ static int process_check_route(const struct gid_entry *source, const union ibv_g
 	return error;
 }
 
+/*
+ * Not by pthread_mutex_timedlock(), for the time of day may be set back meanwhile; nor by
+ * pthread_mutex_clocklock(), which TSan doesn't know.
+ */
 static bool process_lock_at_exit(pthread_mutex_t *lock)
 {
-	struct timespec until;
+	const uint64_t end = clock_now() + EXIT_SECONDS * NS_PER_S;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += EXIT_SECONDS;
-	return pthread_mutex_timedlock(lock, &until) == 0;
+	while (pthread_mutex_trylock(lock) != 0) {
+		if (clock_now() > end)
+			return false;
+		sys_nanosleep(&(struct timespec){.tv_nsec = EXIT_PAUSE});
+	}
+	return true;
 }
 
 static void process_wake(const _Atomic uint32_t *word)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char address[32];
@@ -50,6 +51,29 @@ bool fixture_environment_both(void)
 const char *fixture_address(void)
 {
 	return address;
+}
+
+int exit_status(pid_t child)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+struct rlimit allow_no_descriptors(void)
+{
+	struct rlimit before, limit;
+	int next = dup(0);
+
+	ck_assert_int_gt(next, 0);
+	close(next);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = next;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return before;
 }
 
 void wait_until_asleep(const _Atomic pid_t *tid)

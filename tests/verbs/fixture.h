@@ -10,6 +10,7 @@
 #include <infiniband/verbs.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #define BUFFER_SIZE 4096
@@ -29,8 +30,14 @@ bool fixture_environment_both(void);
 struct ibv_context *fixture_open(void);
 void fixture_close(struct ibv_context *context);
 
+/* Of a child that exits, when it has. */
+int exit_status(pid_t child);
+
 /* The first 255 bytes of a file that has to be there, until the next call. */
 const char *file_content(const char *path);
+
+/* From now on nothing can be opened. Returns the limit before. */
+struct rlimit allow_no_descriptors(void);
 
 /*
  * Until the thread whose number another thread writes to @tid, 0 before, sleeps: in the call that

@@ -2,6 +2,7 @@
 #include "tests/verbs/rsockets.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "tests/must.h"
 #include "tests/run_suite.h"
@@ -105,6 +106,50 @@ void settle(int client, int server)
 	receive_all(server, &byte, 1);
 	send_all(server, "b", 1);
 	receive_all(client, &byte, 1);
+}
+
+int open_bound_datagrams(struct sockaddr_in *name)
+{
+	socklen_t length = sizeof(*name);
+	uint16_t port;
+	int fd = open_bound(SOCK_DGRAM, &port);
+
+	must(rgetsockname(fd, (struct sockaddr *)name, &length) == 0);
+	return fd;
+}
+
+ssize_t send_to(int fd, const struct sockaddr_in *to, const void *data, size_t length)
+{
+	return rsendto(fd, data, length, 0, (const struct sockaddr *)to, sizeof(*to));
+}
+
+ssize_t receive_from(int fd, const struct sockaddr_in *from, void *data, size_t length)
+{
+	struct sockaddr_in source = {};
+	socklen_t source_length = sizeof(source);
+	ssize_t received =
+		rrecvfrom(fd, data, length, 0, (struct sockaddr *)&source, &source_length);
+
+	must(source_length == sizeof(source));
+	must(source.sin_port == from->sin_port);
+	must(source.sin_addr.s_addr == from->sin_addr.s_addr);
+	return received;
+}
+
+#define SPIN 20000 /* us: many times as long as a call polls before it sleeps */
+
+pthread_t start_unwoken(void *(*call)(void *), void *argument, const _Atomic pid_t *tid)
+{
+	const struct rlimit before = allow_no_descriptors();
+	pthread_t thread;
+
+	must(pthread_create(&thread, NULL, call, argument) == 0);
+	while (!*tid)
+		usleep(1000);
+	usleep(SPIN);
+	must(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	wait_until_asleep(tid);
+	return thread;
 }
 
 void send_all(int fd, const void *data, size_t length)

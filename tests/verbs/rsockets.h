@@ -6,8 +6,10 @@
 #define URXE_TESTS_RSOCKETS_H
 
 #include <check.h>
+#include <pthread.h>
 #include <rdma/rsocket.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "tests/verbs/fails.h"
 #include "tests/verbs/manager.h"
@@ -32,6 +34,18 @@ short wait_for(int fd, short events);
 void connect_to(int listener, uint16_t port, int client, int *server);
 /* The two ends of a connection, by a listener that is closed again. */
 void open_streams(int *client, int *server);
+
+/* A bound SOCK_DGRAM, whose address is *@name. */
+int open_bound_datagrams(struct sockaddr_in *name);
+ssize_t send_to(int fd, const struct sockaddr_in *to, const void *data, size_t length);
+/* The next datagram of @fd, which has to be of @from. */
+ssize_t receive_from(int fd, const struct sockaddr_in *from, void *data, size_t length);
+
+/*
+ * A thread that calls @call, which begins by writing its number to @tid, 0 before, and sleeps: with
+ * no descriptor by which another thread could wake it.
+ */
+pthread_t start_unwoken(void *(*call)(void *), void *argument, const _Atomic pid_t *tid);
 
 /* A byte each way, behind which is nothing that the connection's beginning has sent. */
 void settle(int client, int server);

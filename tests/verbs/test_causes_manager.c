@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -444,6 +443,11 @@ static void route_before_address(void)
 	ck_fails(rdma_resolve_route(new_id(RDMA_PS_TCP), 1000), EINVAL);
 }
 
+static void route_without_time(void)
+{
+	ck_fails(rdma_resolve_route(resolved_id(), 0), EINVAL);
+}
+
 static void accept_a_client(void)
 {
 	ck_fails(rdma_accept(resolved_id(), &no_queue_pair), EINVAL);
@@ -634,14 +638,8 @@ static void join_the_other_version(void)
 static void join_without_descriptors(void)
 {
 	struct rdma_cm_id *id = bound_id(RDMA_PS_UDP);
-	struct rlimit limit;
-	int next = dup(0);
 
-	ck_assert_int_gt(next, 0);
-	close(next);
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
-	limit.rlim_cur = next;
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	allow_no_descriptors();
 	join(id, GROUP);
 }
 
@@ -763,6 +761,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_ECE, no_options, "rdma_set_local_ece(): no options"},
 	{CAUSE_CM_ARGUMENT, request_of_a_channel, "the id has an event channel"},
 	{CAUSE_CM_ARGUMENT, event_of_the_library, "event is 9"},
+	{CAUSE_CM_ARGUMENT, route_without_time, "timeout_ms is 0"},
 	{CAUSE_CM_INHERITED, child_waits, "rdma_get_cm_event()"},
 	{CAUSE_CM_CHANNEL_DESTROYED, wait_for_a_destroyed_channel, "rdma_get_cm_event()"},
 	{CAUSE_CM_JOIN_TYPE, join_to_connect, "an id of port space 0x106"},

@@ -375,18 +375,23 @@ START_TEST(accepted_and_closed)
 }
 END_TEST
 
+/* Whether there was a descriptor left to be woken by or not. */
 START_TEST(closed_while_it_listens)
 {
 	void *(*const waits[])(void *) = {accept_none, poll_in_vain};
 
-	for (unsigned int i = 0; i < sizeof(waits) / sizeof(*waits); i++) {
+	for (unsigned int i = 0; i < 2 * sizeof(waits) / sizeof(*waits); i++) {
 		pthread_t thread;
 		uint16_t port;
 		int listener = open_listener(&port);
 
 		waiting = 0;
-		must(pthread_create(&thread, NULL, waits[i], &listener) == 0);
-		wait_until_asleep(&waiting);
+		if (i % 2) {
+			thread = start_unwoken(waits[i / 2], &listener, &waiting);
+		} else {
+			must(pthread_create(&thread, NULL, waits[i / 2], &listener) == 0);
+			wait_until_asleep(&waiting);
+		}
 		ck_assert_int_eq(rclose(listener), 0);
 		must(pthread_join(thread, NULL) == 0);
 	}

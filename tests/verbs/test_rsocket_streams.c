@@ -11,12 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/clock.h"
 #include "tests/must.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/rsockets.h"
 
-#define LARGE (3 << 20) /* bytes: many times the buffers */
+#define LARGE (3 << 20)		/* bytes: many times the buffers */
+#define SOON (5 * NS_PER_S / 2) /* half of what a thread sleeps at a time */
 
 static int client, server;
 
@@ -511,6 +513,22 @@ START_TEST(reading_ended_by_another_thread)
 }
 END_TEST
 
+/* What another thread does is noticed before the peer is asked whether it is there. */
+START_TEST(reading_ended_without_descriptors)
+{
+	uint64_t begin, end;
+	pthread_t thread;
+
+	receiver = 0;
+	thread = start_unwoken(receive_end, NULL, &receiver);
+	begin = clock_now();
+	ck_assert_int_eq(rshutdown(server, SHUT_RD), 0);
+	must(pthread_join(thread, NULL) == 0);
+	end = clock_now();
+	ck_assert_uint_lt(end - begin, SOON);
+}
+END_TEST
+
 /* Linux' sockets don't wake a thread that waits for one which another thread closes; ours do. */
 START_TEST(closed_by_another_thread)
 {
@@ -665,6 +683,7 @@ int main(void)
 		closed_with_much,
 		closed_at_once,
 		reading_ended_by_another_thread,
+		reading_ended_without_descriptors,
 		closed_by_another_thread,
 		many,
 		/* These have children that allocate. */

@@ -26,7 +26,7 @@
 #define A_NULL(error) fail(error)
 #define AN_ERRNO(error) (error)
 #define MINUS_ONE(error) (errno = (error), -1)
-#define REREG_ERROR(error) ((void)(error), IBV_REREG_MR_ERR_INPUT)
+#define REREG_ERROR(error) (errno = (error), IBV_REREG_MR_ERR_INPUT)
 #define ZERO(error) ((void)(error), 0)
 
 /* Before our verb, while hooks are on (verbs/hooks.h). */

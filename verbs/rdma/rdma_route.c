@@ -160,6 +160,10 @@ int urxe_rdma_resolve_route(struct rdma_cm_id *ibv, int timeout_ms)
 	bool synchronous;
 	int error;
 
+	/* Linux looks at it on RoCE, too, where there is nothing to wait for. */
+	if (timeout_ms == 0)
+		return rdma_fail(
+			refuse(EINVAL, CAUSE_CM_ARGUMENT, "rdma_resolve_route(): timeout_ms is 0"));
 	rdma_enter();
 	synchronous = id->synchronous;
 	error = rdma_resolve_path(id, NULL);

@@ -168,6 +168,7 @@ struct rsocket {
 
 	uint64_t sender_polled_at;    /* ns */
 	uint64_t manager_asked_at;    /* likewise: for events, while connected */
+	uint64_t probed_at;	      /* likewise: the peer */
 	unsigned int peer_mappings;   /* entries of the peer's table */
 	struct rsocket_iomap *iomaps; /* by their index */
 	bool iomap_pending;	      /* the peer isn't told of some */
@@ -319,11 +320,12 @@ void rsocket_take_all(struct rsocket *rs);
  */
 int rsocket_sleep_error(int error);
 /*
- * How long to sleep at a time, ms; and with rs->lock, of one that nothing was heard of meanwhile:
- * ask whether the peer is there. One whose machine or process was killed sends nothing, which is
- * noticed by retries alone.
+ * How long to sleep at a time, ms: not long where there is no descriptor to be @woken by, for
+ * poll(2) needs none either. And with rs->lock, of one that nothing was heard of meanwhile: ask now
+ * and then whether the peer is there. One whose machine or process was killed sends nothing, which
+ * is noticed by retries alone.
  */
-int rsocket_sleep_time(uint64_t deadline);
+int rsocket_sleep_time(uint64_t deadline, bool woken);
 void rsocket_probe(struct rsocket *rs);
 /* The events of a completion channel, which doesn't block. */
 void rsocket_take_events(struct ibv_comp_channel *completions, struct ibv_cq *cq);

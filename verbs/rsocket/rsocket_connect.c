@@ -379,16 +379,19 @@ static int next_request(struct rsocket *listener, struct rsocket **accepted)
 static int sleep_for_request(struct rsocket *listener)
 {
 	struct pollfd fds[] = {{.fd = listener->channel->fd, .events = POLLIN}, {.events = POLLIN}};
+	bool woken;
 	int error;
 
 	pthread_mutex_lock(&listener->lock);
 	error = listener->closed ? EBADF : listener->state != RSOCKET_LISTENING ? EINVAL : 0;
-	rsocket_wake_open(&listener->wake);
+	woken = rsocket_wake_open(&listener->wake);
 	fds[1].fd = listener->wake.fd;
 	pthread_mutex_unlock(&listener->lock);
 	if (error)
 		return error;
-	return poll(fds, 2, -1) < 0 ? rsocket_sleep_error(errno) : 0;
+	if (poll(fds, 2, woken ? -1 : rsocket_sleep_time(TIME_NEVER, false)) < 0)
+		return rsocket_sleep_error(errno);
+	return 0;
 }
 
 static int wait_for_request(struct rsocket *listener, struct rsocket **accepted)

@@ -207,18 +207,14 @@ static void end_sleeps(void *argument)
 		end_sleep(polling, --polling->asleep, polling->silent);
 }
 
-/* ms: where there is no descriptor to be woken by, for poll(2) needs none either. */
-#define UNWOKEN_MOST 10
-
 static int sleep_until(struct polling *polling, uint64_t deadline)
 {
-	int most = rsocket_sleep_time(deadline), ready = 0, error = errno;
+	int error = errno, ready = 0;
 	const bool woken = rsocket_wake_open(&polling->wake);
+	int most = rsocket_sleep_time(deadline, woken);
 	nfds_t used = 0;
 	bool quiet = true;
 
-	if (!woken && most > UNWOKEN_MOST)
-		most = UNWOKEN_MOST;
 	polling->silent = false;
 	while (polling->asleep < polling->count && quiet)
 		quiet = begin_sleep(polling, polling->asleep++, &used);
@@ -228,7 +224,7 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 		ready = poll(polling->sleep, used, most);
 	if (ready < 0)
 		error = errno; /* EINTR, perhaps */
-	polling->silent = quiet && ready == 0 && woken;
+	polling->silent = quiet && ready == 0;
 	pthread_cleanup_pop(1);
 	rsocket_wake_clear(&polling->wake);
 	errno = error;

@@ -165,17 +165,25 @@ bool rsocket_arm(struct rsocket *rs)
 
 void rsocket_probe(struct rsocket *rs)
 {
-	if (rs->state == RSOCKET_CONNECTED && !rs->out.data_under_way && !rs->out.control_under_way)
-		rsocket_post_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0,
-				     NULL, 0);
+	const uint64_t now = clock_now(), interval = rsocket_wake_up_interval() * NS_PER_MS;
+
+	if (rs->state != RSOCKET_CONNECTED || rs->out.data_under_way || rs->out.control_under_way ||
+	    now - rs->probed_at < interval)
+		return;
+	rs->probed_at = now;
+	rsocket_post_message(rs, rsocket_message(RSOCKET_CONTROL, RSOCKET_KEEPALIVE), 0, NULL, 0);
 }
 
-int rsocket_sleep_time(uint64_t deadline)
+#define UNWOKEN_MOST 10 /* ms */
+
+int rsocket_sleep_time(uint64_t deadline, bool woken)
 {
 	uint64_t now = clock_now(), left = deadline > now ? deadline - now : 0;
 	uint64_t ms = (left + NS_PER_MS - 1) / NS_PER_MS;
 	uint32_t most = rsocket_wake_up_interval();
 
+	if (!woken && most > UNWOKEN_MOST)
+		most = UNWOKEN_MOST;
 	return ms < most ? (int)ms : (int)most;
 }
 
@@ -235,12 +243,12 @@ static void sleep_cancelled(void *argument)
 }
 
 /* Without rs->lock. Returns how many are ready, or -errno. */
-static int sleep_on(struct rsocket *rs, struct pollfd *fds, unsigned int count, uint64_t deadline)
+static int sleep_on(struct rsocket *rs, struct pollfd *fds, unsigned int count, int most)
 {
 	int ready;
 
 	pthread_cleanup_push(sleep_cancelled, rs);
-	ready = poll(fds, count, rsocket_sleep_time(deadline));
+	ready = poll(fds, count, most);
 	if (ready < 0)
 		ready = -errno;
 	pthread_cleanup_pop(0);
@@ -253,12 +261,12 @@ static int sleep_for_all(struct rsocket *rs, uint64_t deadline)
 	struct pollfd fds[RSOCKET_DESCRIPTORS + 1];
 	unsigned int count = rsocket_descriptors(rs, fds);
 	const int before = errno;
+	const bool woken = rsocket_wake_open(&rs->wake);
 	int ready, error = 0;
 
-	rsocket_wake_open(&rs->wake);
 	fds[count++] = (struct pollfd){.fd = rs->wake.fd, .events = POLLIN};
 	pthread_mutex_unlock(&rs->lock);
-	ready = sleep_on(rs, fds, count, deadline);
+	ready = sleep_on(rs, fds, count, rsocket_sleep_time(deadline, woken));
 	if (ready < 0) /* with a timeout no call of a socket is restarted */
 		error = deadline == TIME_NEVER ? rsocket_sleep_error(-ready) : -ready;
 	pthread_mutex_lock(&rs->lock);
