@@ -336,7 +336,7 @@ def cpu_seconds(session):
     ticks = 0
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
-            with open(f"/proc/{name}/stat") as file:
+            with open(f"/proc/{name}/stat", errors="replace") as file:  # a name is any bytes
                 words = file.read().rpartition(")")[2].split()
         except OSError:
             continue

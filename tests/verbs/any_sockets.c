@@ -11,6 +11,7 @@
 
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/newer_rsocket.h"
 
 enum { LINES = 80, LINE = 128 };
 
@@ -109,12 +110,34 @@ const struct socket_calls socket_calls[WORLDS] = {
 		    recvmsg,
 		    kernel_sendmsg,
 		    select,
+		    epoll_create1,
+		    epoll_ctl,
+		    epoll_wait,
 		    kernel_get_flags,
 		    kernel_set_flags},
-	[RSOCKETS] = {rsocket,		rbind,	      rlisten,	   raccept,	rconnect,
-		      rshutdown,	rclose,	      rrecvfrom,   rsendto,	rpoll,
-		      rgetpeername,	rgetsockname, rsetsockopt, rgetsockopt, rreadv,
-		      rwritev,		rrecvmsg,     rsendmsg,	   rselect,	rsocket_get_flags,
+	[RSOCKETS] = {rsocket,
+		      rbind,
+		      rlisten,
+		      raccept,
+		      rconnect,
+		      rshutdown,
+		      rclose,
+		      rrecvfrom,
+		      rsendto,
+		      rpoll,
+		      rgetpeername,
+		      rgetsockname,
+		      rsetsockopt,
+		      rgetsockopt,
+		      rreadv,
+		      rwritev,
+		      rrecvmsg,
+		      rsendmsg,
+		      rselect,
+		      newer_repoll_create,
+		      newer_repoll_ctl,
+		      newer_repoll_wait,
+		      rsocket_get_flags,
 		      rsocket_set_flags},
 };
 

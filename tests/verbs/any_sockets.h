@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -40,6 +41,9 @@ struct socket_calls {
 	ssize_t (*sendmsg)(int fd, const struct msghdr *message, int flags);
 	int (*select)(int count, fd_set *reads, fd_set *writes, fd_set *exceptions,
 		      struct timeval *timeout);
+	int (*epoll_create)(int flags);
+	int (*epoll_ctl)(int epoll, int operation, int fd, struct epoll_event *event);
+	int (*epoll_wait)(int epoll, struct epoll_event *events, int most, int timeout);
 	int (*get_flags)(int fd);
 	int (*set_flags)(int fd, int flags);
 };
@@ -185,6 +189,7 @@ void step_linger(struct slot *slot);
 void step_flags(struct slot *slot);
 void step_poll(struct slot *slot);
 void step_poll_all(struct slot *slot);
+void step_epoll_all(struct slot *slot);
 void step_select(struct slot *slot);
 
 /* Ask which port each has, if any. */

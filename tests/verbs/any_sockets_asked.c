@@ -124,24 +124,55 @@ static int poll_world(unsigned int world, short ready[SLOTS])
 	return count;
 }
 
+static int epoll_world(unsigned int world, short ready[SLOTS])
+{
+	const struct socket_calls *c = &socket_calls[world];
+	int epoll = c->epoll_create(0), count;
+	struct epoll_event events[SLOTS];
+
+	for (unsigned int i = 0; i < SLOTS; i++) {
+		struct epoll_event event = {POLLIN | POLLOUT | POLLRDHUP, {.u32 = i}};
+
+		ready[i] = 0;
+		if (is_asked(&slots[i]) &&
+		    c->epoll_ctl(epoll, EPOLL_CTL_ADD, slots[i].fds[world], &event) < 0)
+			sockets_fail("epoll_ctl() fails");
+	}
+	count = c->epoll_wait(epoll, events, SLOTS, 0);
+	for (int i = 0; i < count; i++)
+		ready[events[i].data.u32] = events[i].events;
+	c->close(epoll);
+	return count;
+}
+
 /* As of one: until both say the same of each. */
-void step_poll_all(struct slot *slot)
+static void look_at_all(const char *call, int (*look)(unsigned int world, short ready[SLOTS]))
 {
 	short ready[WORLDS][SLOTS];
 	int counts[WORLDS] = {0, -1};
 
 	for (int i = 0; i < PATIENCE; i++) {
 		for (unsigned int w = 0; w < WORLDS; w++)
-			counts[w] = poll_world(w, ready[w]);
+			counts[w] = look(w, ready[w]);
 		if (counts[KERNEL] == counts[RSOCKETS] &&
 		    memcmp(ready[KERNEL], ready[RSOCKETS], sizeof(ready[KERNEL])) == 0)
 			return;
 		poll(NULL, 0, 1);
 	}
 	for (unsigned int i = 0; i < SLOTS; i++)
-		sockets_note("%u: poll of all: kernel %#x, rsocket %#x", i, ready[KERNEL][i],
+		sockets_note("%u: %s of all: kernel %#x, rsocket %#x", i, call, ready[KERNEL][i],
 			     ready[RSOCKETS][i]);
 	sockets_fail("not all are ready for the same");
+}
+
+void step_poll_all(struct slot *slot)
+{
+	look_at_all("poll", poll_world);
+}
+
+void step_epoll_all(struct slot *slot)
+{
+	look_at_all("epoll", epoll_world);
 }
 
 /* Bits 2 * number: to be read, 2 * number + 1: to be written. */

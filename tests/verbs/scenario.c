@@ -14,6 +14,7 @@
 
 #include "tests/must.h"
 #include "tests/verbs/fixture.h"
+#include "tests/verbs/newer_rsocket.h"
 
 #define PATIENCE 60 /* seconds, for what may need retries */
 #define SIZE 2048
@@ -430,7 +431,7 @@ int scenario_manager(void)
 /* --- rsockets ----------------------------------------------------------------------------- */
 
 struct sockets {
-	int listener, client, server, datagrams[2]; /* -1: not open */
+	int listener, client, server, epoll, datagrams[2]; /* -1: not open */
 	char mapped[64];
 };
 
@@ -566,18 +567,35 @@ static int sockets_send_datagrams(struct sockets *sockets)
 	return 0;
 }
 
+static int sockets_watch(struct sockets *sockets)
+{
+	const int fds[] = {sockets->client, sockets->server, sockets->listener,
+			   sockets->datagrams[0], sockets->datagrams[1]};
+	struct epoll_event event = {.events = EPOLLOUT};
+	int ready;
+
+	try_errno((sockets->epoll = newer_repoll_create(0)) >= 0);
+	for (unsigned int i = 0; i < sizeof(fds) / sizeof(*fds); i++)
+		try_errno(newer_repoll_ctl(sockets->epoll, EPOLL_CTL_ADD, fds[i], &event) == 0);
+	try_errno((ready = newer_repoll_wait(sockets->epoll, &event, 1, PATIENCE * 1000)) >= 0);
+	must_msg(ready, "room to send: waited for in vain");
+	return 0;
+}
+
 int scenario_sockets(void)
 {
 	static struct sockets sockets;
-	int error, *fds[] = {&sockets.client, &sockets.server, &sockets.listener,
-			     &sockets.datagrams[0], &sockets.datagrams[1]};
+	int error, *fds[] = {&sockets.client, &sockets.server,	     &sockets.listener,
+			     &sockets.epoll,  &sockets.datagrams[0], &sockets.datagrams[1]};
 
-	sockets = (struct sockets){-1, -1, -1, {-1, -1}};
+	sockets = (struct sockets){-1, -1, -1, -1, {-1, -1}};
 	error = sockets_connect(&sockets);
 	if (!error)
 		error = sockets_talk(&sockets);
 	if (!error)
 		error = sockets_send_datagrams(&sockets);
+	if (!error)
+		error = sockets_watch(&sockets);
 	for (unsigned int i = 0; i < sizeof(fds) / sizeof(*fds); i++) {
 		if (*fds[i] >= 0)
 			must(rclose(*fds[i]) == 0);

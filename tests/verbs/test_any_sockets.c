@@ -376,6 +376,7 @@ static void (*const steps[])(struct slot *slot) = {
 	step_poll,
 	step_poll,
 	step_poll_all,
+	step_epoll_all,
 	step_select,
 	step_map,
 	step_map,

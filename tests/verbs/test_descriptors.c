@@ -25,6 +25,7 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/newer_rsocket.h"
 #include "tests/verbs/rsockets.h"
 #include "tests/verbs/scenario.h"
 
@@ -116,6 +117,31 @@ START_TEST(rpoll_needs_no_descriptor)
 	set_limit(before.rlim_cur);
 	ck_assert_int_eq(rclose(client), 0);
 	ck_assert_int_eq(rclose(fd.fd), 0);
+}
+END_TEST
+
+/* As epoll_wait(2) needs none. */
+START_TEST(repoll_wait_needs_no_descriptor)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int client, server, epoll = newer_repoll_create(0);
+	struct rlimit before;
+
+	must(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	ck_assert_int_ge(epoll, 0);
+	open_streams(&client, &server);
+	settle(client, server);
+	set_limit(next_descriptor());
+	ck_fails(newer_repoll_create(0), EMFILE);
+	ck_assert_int_eq(newer_repoll_ctl(epoll, EPOLL_CTL_ADD, server, &event), 0);
+	ck_assert_int_eq(newer_repoll_wait(epoll, &event, 1, 100), 0);
+	send_all(client, "", 1);
+	ck_assert_int_eq(newer_repoll_wait(epoll, &event, 1, PATIENCE), 1);
+	ck_assert_uint_eq(event.events, EPOLLIN);
+	set_limit(before.rlim_cur);
+	ck_assert_int_eq(rclose(epoll), 0);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
 }
 END_TEST
 
@@ -465,6 +491,7 @@ int main(void)
 	tcase_set_timeout(tests, 2 * CHILD_PATIENCE);
 	tcase_add_loop_test(tests, too_few_are_an_error, 0, sizeof(scenarios) / sizeof(*scenarios));
 	tcase_add_test(tests, rpoll_needs_no_descriptor);
+	tcase_add_test(tests, repoll_wait_needs_no_descriptor);
 	tcase_add_test(tests, what_cant_be_opened_leaves_none);
 	tcase_add_test(tests, groups_take_descriptors_until_there_is_none);
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);

@@ -13,6 +13,7 @@
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
 #include "tests/verbs/manager.h"
+#include "tests/verbs/newer_rsocket.h"
 #include "tests/verbs/rsockets.h"
 
 static struct pair pair;
@@ -20,7 +21,7 @@ static struct rdma_event_channel *channel;
 static struct rdma_cm_id *id;
 static struct ibv_srq *srq;
 static struct ibv_qp *shared; /* its receives are of @srq */
-static int listener, stream, peer, datagram, connecting, accepted;
+static int listener, stream, peer, datagram, connecting, accepted, epoll;
 static uint16_t listener_port, datagram_port;
 static bool filled; /* what @stream can send without waiting */
 
@@ -93,6 +94,13 @@ static int wait_poll(void)
 				 {.fd = datagram, .events = POLLIN}};
 
 	return rpoll(polls, 3, -1) == 1 ? 0 : -1;
+}
+
+static int wait_epoll(void)
+{
+	struct epoll_event event;
+
+	return newer_repoll_wait(epoll, &event, 1, -1) == 1 ? 0 : -1;
 }
 
 static void raise_byte(void)
@@ -175,6 +183,7 @@ static const struct {
 	{"rdma_get_cm_event", wait_cm_event, raise_cm_event},
 	{"rrecv", wait_byte, raise_byte, .by_poll = true},
 	{"rpoll", wait_poll, raise_byte, .by_poll = true, .not_restarted = true},
+	{"repoll_wait", wait_epoll, raise_byte, .by_poll = true, .not_restarted = true},
 	{"rsend", wait_room, raise_room, .by_poll = true},
 	{"rrecv, datagram", wait_datagram, raise_datagram, .by_poll = true},
 	{"raccept", wait_accept, raise_accept, .by_poll = true},
@@ -230,10 +239,16 @@ static void waiter_start(struct waiter *waiter, int (*wait)(void))
 
 static void open_rsockets(void)
 {
+	struct epoll_event event = {.events = EPOLLIN};
+
 	open_streams(&stream, &peer);
 	listener = open_listener(&listener_port);
 	connecting = rsocket(socket_address(NULL, 0)->sa_family, SOCK_STREAM, 0);
 	datagram = open_bound(SOCK_DGRAM, &datagram_port);
+	epoll = newer_repoll_create(EPOLL_CLOEXEC);
+	ck_assert_int_eq(newer_repoll_ctl(epoll, EPOLL_CTL_ADD, stream, &event), 0);
+	ck_assert_int_eq(newer_repoll_ctl(epoll, EPOLL_CTL_ADD, listener, &event), 0);
+	ck_assert_int_eq(newer_repoll_ctl(epoll, EPOLL_CTL_ADD, datagram, &event), 0);
 	accepted = -1;
 	filled = false;
 }
@@ -252,6 +267,7 @@ static void close_rsockets(void)
 	close_rsocket(listener);
 	close_rsocket(datagram);
 	close_rsocket(connecting);
+	close_rsocket(epoll);
 	if (accepted >= 0)
 		close_rsocket(accepted);
 }

@@ -3,8 +3,8 @@
  * The public functions of librdmacm, one line each. In mode hw they are the real
  * library's, and so they are in mode both where none of our devices can be opened.
  * Otherwise the manager of our devices answers: urxe_NAME (OURS and its like).
- * What it lacks goes to the real library in mode both, and fails with
- * EOPNOTSUPP in emu; with ENODEV in hw where the library isn't installed.
+ * What the real library lacks fails with EOPNOTSUPP in mode both, and with
+ * ENODEV in hw, as everything does where it isn't installed.
  *
  * Whose ids are is decided once, by the first call of the process: an id of one library
  * means nothing to the other.
@@ -266,25 +266,22 @@ EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 		FORWARD(int, name, node, parameters, arguments, -1);                               \
 	}
 
+#define NEWER_SOCKET(name, node, parameters, arguments)                                            \
+	int newer_##name parameters __asm__(#name);                                                \
+	EXPORT int newer_##name parameters                                                         \
+	{                                                                                          \
+		if (!ids_are_real()) {                                                             \
+			guard_thread();                                                            \
+			return urxe_##name arguments;                                              \
+		}                                                                                  \
+		FORWARD(int, name, node, parameters, arguments, -1);                               \
+	}
+
 /* clang-format off */
 NEWER_OURS(rdma_query_addrinfo, "RDMACM_1.4", (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
 NEWER_OURS(rdma_resolve_addrinfo, "RDMACM_1.4", (struct rdma_cm_id *id, const char *node, const char *service, const struct rdma_addrinfo *hints), (id, node, service, hints))
 NEWER_OURS(rdma_write_cm_event, "RDMACM_1.4", (struct rdma_cm_id *id, int event, int status, uint64_t argument), (id, event, status, argument))
+NEWER_SOCKET(repoll_create, "RDMACM_1.5", (int flags), (flags))
+NEWER_SOCKET(repoll_ctl, "RDMACM_1.5", (int epfd, int op, int fd, struct epoll_event *event), (epfd, op, fd, event))
+NEWER_SOCKET(repoll_wait, "RDMACM_1.5", (int epfd, struct epoll_event *events, int maxevents, int timeout), (epfd, events, maxevents, timeout))
 /* clang-format on */
-
-typedef uintptr_t word;
-
-/* Arguments as machine words. */
-#define NEWER(name, node)                                                                          \
-	int newer_##name(word a, word b, word c, word d) __asm__(#name);                           \
-	EXPORT int newer_##name(word a, word b, word c, word d)                                    \
-	{                                                                                          \
-		static void *cache;                                                                \
-		int (*real)(word, word, word, word) = forward(&cache, #name, node);                \
-                                                                                                   \
-		return real ? real(a, b, c, d) : -1;                                               \
-	}
-
-NEWER(repoll_create, "RDMACM_1.5")
-NEWER(repoll_ctl, "RDMACM_1.5")
-NEWER(repoll_wait, "RDMACM_1.5")

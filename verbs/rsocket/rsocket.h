@@ -12,6 +12,7 @@
  *   rsocket_io       rsend(), rrecv() and their like, for streams
  *   rsocket_wait     sleeping, and being woken
  *   rsocket_poll     rpoll(), rselect()
+ *   rsocket_epoll    epoll, with rsocket_interest
  *   rsocket_option   options, names, rfcntl()
  *   rsocket_route    RDMA_ROUTE
  *   rsocket_iomap    riomap(), riowrite()
@@ -46,6 +47,7 @@
 #define RSOCKET_RESOLVE_TIMEOUT 2000 /* ms */
 
 struct rsocket_datagram;
+struct rsocket_interest;
 
 enum rsocket_state {
 	RSOCKET_NEW,
@@ -180,6 +182,12 @@ struct rsocket {
 	pthread_cond_t changed;
 	struct rsocket_poller *pollers;
 
+	/* rsocket_epoll.h */
+	struct rsocket_interest *interests;
+	bool left_epolls; /* it is being closed: no more are added */
+	/* Count what EPOLLET tells of: what arrives, and calls that find no room to send. */
+	uint32_t news_in, news_out;
+
 	uint64_t keepalive_at;		   /* ns; 0: it isn't kept alive */
 	uint64_t keepalive_interval;	   /* ns */
 	struct rsocket *prev, *next;	   /* utlist: those that are kept alive */
@@ -282,6 +290,7 @@ struct rsocket_poller {
 
 /* A descriptor to sleep on, besides others, until it is written to. False: there is none. */
 bool rsocket_wake_open(struct rsocket_wake *wake);
+void rsocket_wake_up(const struct rsocket_wake *wake);
 void rsocket_wake_clear(const struct rsocket_wake *wake);
 void rsocket_wake_close(struct rsocket_wake *wake);
 
@@ -306,6 +315,8 @@ bool rsocket_progress(struct rsocket *rs);
  * threads that wait.
  */
 void rsocket_interrupt(struct rsocket *rs);
+/* With rs->lock: a request was taken of a listener, and another one may wait. */
+void rsocket_note_accepted(struct rsocket *rs);
 /* With rs->lock: have the descriptors become readable when something happens. False: it has. */
 bool rsocket_arm(struct rsocket *rs);
 /* What to sleep on; how many there are, RSOCKET_DESCRIPTORS at most. */
@@ -313,6 +324,8 @@ bool rsocket_arm(struct rsocket *rs);
 unsigned int rsocket_descriptors(const struct rsocket *rs, struct pollfd *fds);
 /* With rs->lock: take what has come by the descriptors, and wake the threads that wait. */
 void rsocket_take_all(struct rsocket *rs);
+/* With rs->lock: sleep for all no more, if @takes with what has come. Another thread has to. */
+void rsocket_end_lead(struct rsocket *rs, bool takes);
 /*
  * Of a sleep in poll() that has failed. 0: a signal has ended it, but the call goes on, as those of
  * sockets do for SA_RESTART (signal(7)). poll() doesn't say which signal it was: so all that have a
@@ -329,6 +342,11 @@ int rsocket_sleep_time(uint64_t deadline, bool woken);
 void rsocket_probe(struct rsocket *rs);
 /* The events of a completion channel, which doesn't block. */
 void rsocket_take_events(struct ibv_comp_channel *completions, struct ibv_cq *cq);
+
+/* --- rsocket_interest.c ---------------------------------------------------------------------- */
+
+/* It is being closed: no epoll tells of it any more. */
+void rsocket_leave_epolls(struct rsocket *rs);
 
 /* --- rsocket_option.c ------------------------------------------------------------------------ */
 

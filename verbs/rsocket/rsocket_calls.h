@@ -7,6 +7,7 @@
 #define URXE_VERBS_RSOCKET_CALLS_H
 
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/types.h>
@@ -36,6 +37,9 @@ ssize_t urxe_rwritev(int socket, const struct iovec *vectors, int count);
 int urxe_rpoll(struct pollfd *fds, nfds_t count, int timeout);
 int urxe_rselect(int count, fd_set *reading, fd_set *writing, fd_set *exceptional,
 		 struct timeval *timeout);
+int urxe_repoll_create(int flags);
+int urxe_repoll_ctl(int epfd, int operation, int fd, struct epoll_event *event);
+int urxe_repoll_wait(int epfd, struct epoll_event *events, int most, int timeout);
 
 int urxe_rgetpeername(int socket, struct sockaddr *address, socklen_t *length);
 int urxe_rgetsockname(int socket, struct sockaddr *address, socklen_t *length);

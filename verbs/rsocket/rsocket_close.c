@@ -11,6 +11,7 @@
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"
+#include "verbs/rsocket/rsocket_epoll.h"
 
 /* All that was sent has arrived, or never will; or the time to linger is over. */
 static void finish_sending(struct rsocket *rs, uint64_t deadline)
@@ -95,7 +96,8 @@ static void disconnect(struct rsocket *rs)
 
 /*
  * Calls of other threads that wait are woken, and the socket goes with the last of them. Of a
- * socket that was inherited from the parent only the descriptor is closed.
+ * socket that was inherited from the parent only the descriptor is closed. An epoll descriptor may
+ * be closed by it, too.
  */
 int urxe_rclose(int socket)
 {
@@ -103,10 +105,11 @@ int urxe_rclose(int socket)
 	int state;
 
 	if (!rs)
-		return -1;
+		return rsocket_return(rsocket_epoll_close(socket));
 	if (rs->inherited)
 		return sys_close(rs->fd);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	rsocket_leave_epolls(rs);
 	pthread_mutex_lock(&rs->lock);
 	rs->closed = true;
 	rsocket_keepalive_stop(rs);

@@ -394,12 +394,23 @@ static int sleep_for_request(struct rsocket *listener)
 	return 0;
 }
 
+/* What waits behind it is told of by EPOLLET, too: nothing says whether it came since. */
+static int take_request(struct rsocket *listener, struct rsocket **accepted)
+{
+	int error = next_request(listener, accepted);
+
+	pthread_mutex_lock(&listener->lock);
+	rsocket_note_accepted(listener);
+	pthread_mutex_unlock(&listener->lock);
+	return error;
+}
+
 static int wait_for_request(struct rsocket *listener, struct rsocket **accepted)
 {
 	int error;
 
 	for (;;) {
-		error = next_request(listener, accepted);
+		error = take_request(listener, accepted);
 		if (error != EAGAIN || listener->nonblocking)
 			return error;
 		error = sleep_for_request(listener);

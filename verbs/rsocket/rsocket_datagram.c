@@ -89,6 +89,7 @@ bool rsocket_datagram_progress(struct rsocket *rs)
 		any = true;
 	for (unsigned int i = 0; i < datagram->count; i++)
 		any |= endpoint_progress(datagram->endpoints[i]);
+	rs->news_in += any;
 	drop_unwanted(rs);
 	return any;
 }
@@ -299,6 +300,8 @@ ssize_t rsocket_datagram_send(struct rsocket *rs, const struct msghdr *message, 
 		return rsocket_return(EOPNOTSUPP);
 	pthread_mutex_lock(&rs->lock);
 	sent = rs->datagram->closed ? rsocket_return(EPIPE) : send_locked(rs, message, flags);
+	if (sent < 0 && errno == EAGAIN)
+		rs->news_out++;
 	pthread_mutex_unlock(&rs->lock);
 	return sent;
 }

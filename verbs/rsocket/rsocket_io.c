@@ -131,12 +131,12 @@ int rsocket_why_ended(const struct rsocket *rs)
 static uint32_t await_room(struct rsocket *rs, int flags, int *error)
 {
 	*error = wait_until(rs, send_ready, flags);
+	if (!*error && rs->sends && !rsocket_iomap_tell(rs))
+		*error = EAGAIN; /* until some of the messages that are under way are answered */
+	if (*error == EAGAIN)
+		rs->news_out++;
 	if (*error)
 		return 0;
-	if (rs->sends && !rsocket_iomap_tell(rs)) {
-		*error = EAGAIN; /* until some of the messages that are under way are answered */
-		return 0;
-	}
 	*error = rsocket_why_ended(rs);
 	return *error ? 0 : rsocket_post_room(rs);
 }

@@ -4,6 +4,8 @@
  * wake-up costs more than most waits; then it sleeps on all descriptors that the rsockets have, on
  * the others, and on an eventfd by which threads that take an rsocket's completions wake it.
  */
+#include "verbs/rsocket/rsocket_poll.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <utlist.h>
@@ -12,35 +14,8 @@
 #include "net/clock.h"
 #include "net/link.h"
 #include "net/syscalls.h"
-#include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"
-
-/* What the call knows of one of the application's descriptors. */
-struct polled {
-	struct rsocket *rs; /* NULL: it isn't an rsocket */
-	uint32_t seen;	    /* rs->changes when it was looked at */
-	bool inherited;	    /* it is one, of this process's parent */
-	bool leads;	    /* this thread sleeps for others, too (rs->waited_for) */
-	struct rsocket_poller poller;
-};
-
-#define FEW 4 /* descriptors that need no memory but the stack */
-
-/* One call. */
-struct polling {
-	struct pollfd *fds; /* the application's */
-	nfds_t count;
-	struct polled *polled; /* of each of them */
-	struct pollfd *sleep;  /* what is slept on */
-	nfds_t *owner;	       /* of which of @fds it is */
-	struct rsocket_wake wake;
-	nfds_t asleep; /* so many of them were made to wake us */
-	bool silent;   /* nothing has for a while */
-	struct polled few_polled[FEW];
-	struct pollfd few_sleep[RSOCKET_DESCRIPTORS * FEW + 1];
-	nfds_t few_owner[FEW];
-};
 
 /* With rs->lock. */
 static short stream_events(struct rsocket *rs, short events)
@@ -83,9 +58,11 @@ static short listener_events(const struct rsocket *rs, short events)
 	return events & (POLLIN | POLLRDNORM);
 }
 
-/* *@seen: rs->changes, of which nothing was missed. */
-static short rsocket_events(struct rsocket *rs, short events, uint32_t *seen)
+short polling_look(struct polling *polling, nfds_t index)
 {
+	struct polled *polled = &polling->polled[index];
+	const short events = polling->fds[index].events;
+	struct rsocket *rs = polled->rs;
 	short ready;
 
 	pthread_mutex_lock(&rs->lock);
@@ -96,7 +73,9 @@ static short rsocket_events(struct rsocket *rs, short events, uint32_t *seen)
 		ready = rs->datagram ? rsocket_datagram_events(rs, events)
 				     : stream_events(rs, events);
 	}
-	*seen = rs->changes;
+	polled->seen = rs->changes;
+	polled->news_in = rs->news_in;
+	polled->news_out = rs->news_out;
 	pthread_mutex_unlock(&rs->lock);
 	return ready;
 }
@@ -121,8 +100,7 @@ static int look(struct polling *polling)
 
 		fd->revents = 0;
 		if (polling->polled[i].rs) {
-			fd->revents = rsocket_events(polling->polled[i].rs, fd->events,
-						     &polling->polled[i].seen);
+			fd->revents = polling_look(polling, i);
 			ready += fd->revents != 0;
 		} else if (polling->polled[i].inherited) {
 			fd->revents = inherited_events(fd->events);
@@ -176,26 +154,37 @@ static bool begin_sleep(struct polling *polling, nfds_t index, nfds_t *used)
 	if (polled->leads) {
 		rs->waited_for = true;
 		quiet &= rsocket_arm(rs);
-		*used += rsocket_descriptors(rs, &polling->sleep[*used]);
+		polled->first = *used;
+		polled->descriptors = rsocket_descriptors(rs, &polling->sleep[*used]);
+		*used += polled->descriptors;
 	}
 	pthread_mutex_unlock(&rs->lock);
 	return quiet;
 }
 
+/* Whether there is something to take. */
+static bool is_signalled(const struct polling *polling, const struct polled *polled)
+{
+	for (nfds_t i = 0; i < polled->descriptors; i++) {
+		if (polling->sleep[polled->first + i].revents)
+			return true;
+	}
+	return false;
+}
+
 static void end_sleep(struct polling *polling, nfds_t index, bool silent)
 {
-	struct rsocket *rs = polling->polled[index].rs;
+	struct polled *polled = &polling->polled[index];
+	struct rsocket *rs = polled->rs;
 
 	if (!rs)
 		return;
 	pthread_mutex_lock(&rs->lock);
-	DL_DELETE(rs->pollers, &polling->polled[index].poller);
-	if (polling->polled[index].leads) {
-		rs->waited_for = false;
-		if (silent)
-			rsocket_probe(rs);
-		rsocket_take_all(rs);
-	}
+	DL_DELETE(rs->pollers, &polled->poller);
+	if (polled->leads && silent)
+		rsocket_probe(rs);
+	if (polled->leads)
+		rsocket_end_lead(rs, is_signalled(polling, polled));
 	pthread_mutex_unlock(&rs->lock);
 }
 
@@ -207,7 +196,7 @@ static void end_sleeps(void *argument)
 		end_sleep(polling, --polling->asleep, polling->silent);
 }
 
-static int sleep_until(struct polling *polling, uint64_t deadline)
+int polling_sleep(struct polling *polling, uint64_t deadline)
 {
 	int error = errno, ready = 0;
 	const bool woken = rsocket_wake_open(&polling->wake);
@@ -233,7 +222,7 @@ static int sleep_until(struct polling *polling, uint64_t deadline)
 
 /* --- the calls ------------------------------------------------------------------------------- */
 
-static void polling_end(void *argument)
+void polling_end(void *argument)
 {
 	struct polling *polling = argument;
 
@@ -242,7 +231,7 @@ static void polling_end(void *argument)
 			rsocket_put(polling->polled[i].rs);
 	}
 	rsocket_wake_close(&polling->wake);
-	if (polling->count <= FEW)
+	if (polling->count <= POLLING_FEW)
 		return;
 	free(polling->polled);
 	free(polling->sleep);
@@ -254,7 +243,7 @@ static int reserve(struct polling *polling)
 {
 	const nfds_t count = polling->count;
 
-	if (count <= FEW) {
+	if (count <= POLLING_FEW) {
 		polling->polled = polling->few_polled;
 		polling->sleep = polling->few_sleep;
 		polling->owner = polling->few_owner;
@@ -266,7 +255,7 @@ static int reserve(struct polling *polling)
 	return polling->polled && polling->sleep && polling->owner ? 0 : ENOMEM;
 }
 
-static int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t count)
+int polling_begin(struct polling *polling, struct pollfd *fds, nfds_t count)
 {
 	int error = errno;
 
@@ -297,7 +286,7 @@ static int poll_all(struct polling *polling, uint64_t deadline)
 			return ready;
 		if (clock_now() < spin)
 			continue;
-		if (sleep_until(polling, deadline) < 0)
+		if (polling_sleep(polling, deadline) < 0)
 			return -1;
 	}
 }

@@ -355,8 +355,10 @@ static void take_mapping(struct rsocket *rs, uint32_t index)
 
 static void take_control(struct rsocket *rs, uint32_t what)
 {
-	if (what == RSOCKET_SHUTDOWN)
+	if (what == RSOCKET_SHUTDOWN) {
 		rs->receives = false;
+		rs->news_in++;
+	}
 	/* Two that cross: each side has ended its direction, and didn't know of the other's end. */
 	if (what == RSOCKET_DISCONNECT || (what == RSOCKET_SHUTDOWN && rs->end_told))
 		end_in_order(rs);
@@ -377,6 +379,7 @@ static void take_data(struct rsocket *rs, uint32_t length)
 	in->lengths[in->last] = length;
 	in->last = next;
 	in->available += length;
+	rs->news_in++;
 }
 
 static void take_message(struct rsocket *rs, uint32_t message, uint32_t written)

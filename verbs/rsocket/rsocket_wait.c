@@ -31,7 +31,7 @@ bool rsocket_wake_open(struct rsocket_wake *wake)
 	return wake->fd >= 0;
 }
 
-static void wake_up(const struct rsocket_wake *wake)
+void rsocket_wake_up(const struct rsocket_wake *wake)
 {
 	const uint64_t one = 1;
 
@@ -61,13 +61,21 @@ static void note_change(struct rsocket *rs)
 	rs->changes++;
 	pthread_cond_broadcast(&rs->changed);
 	DL_FOREACH (rs->pollers, poller)
-		wake_up(poller->wake);
+		rsocket_wake_up(poller->wake);
 }
 
 void rsocket_interrupt(struct rsocket *rs)
 {
+	rs->news_in++;
+	rs->news_out++;
 	note_change(rs);
-	wake_up(&rs->wake);
+	rsocket_wake_up(&rs->wake);
+}
+
+void rsocket_note_accepted(struct rsocket *rs)
+{
+	rs->news_in++;
+	note_change(rs);
 }
 
 /* --- looking --------------------------------------------------------------------------------- */
@@ -154,6 +162,15 @@ void rsocket_take_all(struct rsocket *rs)
 	note_change(rs);
 }
 
+void rsocket_end_lead(struct rsocket *rs, bool takes)
+{
+	rs->waited_for = false;
+	if (takes)
+		rsocket_take_all(rs);
+	else
+		note_change(rs);
+}
+
 bool rsocket_arm(struct rsocket *rs)
 {
 	if (rs->datagram)
@@ -232,14 +249,12 @@ static int wait_for_other(struct rsocket *rs, uint64_t deadline)
 	return pthread_cond_timedwait(&rs->changed, &rs->lock, &until);
 }
 
-/* Another thread has to sleep for all instead. */
 static void sleep_cancelled(void *argument)
 {
 	struct rsocket *rs = argument;
 
 	pthread_mutex_lock(&rs->lock);
-	rs->waited_for = false;
-	note_change(rs);
+	rsocket_end_lead(rs, false);
 }
 
 /* Without rs->lock. Returns how many are ready, or -errno. */
