@@ -31,6 +31,7 @@ static bool check_frame(struct hca *hca, struct link_frame *frame, struct packet
 		packet_keep_headers(packet);
 	if (!frame->trusted && !icrc_check_flow(frame, &hca->icrc_flows)) {
 		COUNT(hca, icrc_errors, 1);
+		explain_ignored(NULL, CAUSE_DROPPED_ICRC, packet, frame);
 		return false;
 	}
 	return true;

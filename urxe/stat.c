@@ -85,6 +85,21 @@ static struct counters sum_counters(const struct observed *process)
 
 /* --- text -------------------------------------------------------------------------- */
 
+/* Of the counters what tells of a network that is slow, or lets nothing through. */
+#define NETWORK_COUNTERS(X)                                                                        \
+	X(send_err)                                                                                \
+	X(icrc_errors)                                                                             \
+	X(malformed_packets)                                                                       \
+	X(dropped_packets)                                                                         \
+	X(np_ecn_marked_roce_packets)                                                              \
+	X(rp_cnp_handled)
+
+static void print_nonzero(const char *name, uint64_t value)
+{
+	if (value)
+		fprintf(stderr, "    %-26s %12" PRIu64 "\n", name, value);
+}
+
 static void print_histogram(const struct observe_latency *latency)
 {
 	uint64_t all = latency_messages(latency);
@@ -148,10 +163,11 @@ static void print_process(const struct observed *process)
 	fprintf(stderr,
 		"  packets  %12" PRIu64 " sent %12" PRIu64 " received %12" PRIu64 " sent again\n",
 		(uint64_t)counters.sent_pkts, (uint64_t)counters.rcvd_pkts, losses->resent);
-#define X(name)                                                                                    \
-	if (losses->name)                                                                          \
-		fprintf(stderr, "    %-20s %12" PRIu64 "\n", #name, losses->name);
+#define X(name) print_nonzero(#name, losses->name);
 	OBSERVE_LOSSES(X)
+#undef X
+#define X(name) print_nonzero(#name, counters.name);
+	NETWORK_COUNTERS(X)
 #undef X
 	print_latencies(process);
 }

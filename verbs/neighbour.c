@@ -40,6 +40,9 @@ int neighbour_find(const struct sockaddr *source, const struct sockaddr *destina
 	const size_t length = address_length(family);
 	const struct rtmsg question = {
 		.rtm_family = family, .rtm_dst_len = 8 * length, .rtm_src_len = 8 * length};
+	/* As our packets, which rules may be about (ip-rule(8)). */
+	const uint16_t port = htons(ROCE_V2_UDP_PORT);
+	const uint8_t protocol = IPPROTO_UDP;
 	const struct rtmsg *answer;
 	const struct rtvia *via;
 	const uint32_t *interface;
@@ -50,6 +53,8 @@ int neighbour_find(const struct sockaddr *source, const struct sockaddr *destina
 	netlink_begin(&message, RTM_GETROUTE, &question, sizeof(question));
 	netlink_put(&message, RTA_DST, address_of(destination), length);
 	netlink_put(&message, RTA_SRC, address_of(source), length);
+	netlink_put(&message, RTA_IP_PROTO, &protocol, sizeof(protocol));
+	netlink_put(&message, RTA_DPORT, &port, sizeof(port));
 	if (scope)
 		netlink_put(&message, RTA_OIF, &scope, sizeof(scope));
 	error = netlink_ask(&message);
@@ -59,6 +64,9 @@ int neighbour_find(const struct sockaddr *source, const struct sockaddr *destina
 	interface = netlink_get(&message, sizeof(*answer), RTA_OIF, sizeof(*interface));
 	if (answer->rtm_type != RTN_UNICAST || !interface)
 		return ENOENT;
+	/* Linux: lwtunnel, as SRv6 and MPLS. */
+	if (netlink_get(&message, sizeof(*answer), RTA_ENCAP_TYPE, sizeof(uint16_t)))
+		return EOPNOTSUPP;
 	neighbour->interface = *interface;
 	gateway = netlink_get(&message, sizeof(*answer), RTA_GATEWAY, length);
 	via = netlink_get(&message, sizeof(*answer), RTA_VIA,

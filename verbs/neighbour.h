@@ -27,7 +27,8 @@ struct neighbour {
 
 /*
  * The neighbour for packets from @source to @destination. Returns 0, or ENOENT if there is none
- * as the destination is this machine, or an errno such as ENETUNREACH.
+ * as the destination is this machine, EOPNOTSUPP if they are sent inside of others, whose
+ * destination isn't known, or an errno such as ENETUNREACH.
  */
 int neighbour_find(const struct sockaddr *source, const struct sockaddr *destination,
 		   struct neighbour *neighbour);

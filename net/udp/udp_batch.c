@@ -187,15 +187,17 @@ bool batch_has_space(const struct batch *batch, const struct link_packet *packet
 	       batch->used + total_length(packets, count) <= SEND_BYTES;
 }
 
-void batch_single(struct batch *batch, struct datagram *datagram, unsigned int index,
-		  struct msghdr *message)
+void batch_part(struct batch *batch, struct datagram *datagram, unsigned int first,
+		unsigned int count, struct msghdr *message)
 {
-	struct link_packet *packet = &datagram->packets[index];
-	uint8_t *bytes = datagram->bytes + index * link_packet_length(&datagram->packets[0]);
+	struct link_packet *packets = &datagram->packets[first];
+	uint32_t length = link_packet_length(&datagram->packets[0]);
+	uint8_t *bytes = datagram->bytes + first * length;
 
-	icrc_seal_copy(packet, flow_of(batch, packet), 0, bytes);
-	datagram->vector = (struct iovec){bytes, link_packet_length(packet)};
-	put_controls(batch, message, packet, 1);
+	for (unsigned int i = 0; i < count; i++)
+		icrc_seal_copy(&packets[i], flow_of(batch, &packets[i]), i, bytes + i * length);
+	datagram->vector = (struct iovec){bytes, total_length(packets, count)};
+	put_controls(batch, message, packets, count);
 }
 
 void batch_clear(struct batch *batch)

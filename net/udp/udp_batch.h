@@ -66,11 +66,12 @@ bool batch_has_space(const struct batch *batch, const struct link_packet *packet
 		     unsigned int count);
 
 /*
- * Have @message send a packet of @datagram, which has @message, on its own from the address's own
- * socket, as that numbers it. One after the other: bytes and vector are those of the datagram.
+ * Have @message send @count packets of @datagram, which has @message, from @first on, as a datagram
+ * of their own from the address's own socket, as that numbers them. One after the other: bytes and
+ * vector are those of the datagram.
  */
-void batch_single(struct batch *batch, struct datagram *datagram, unsigned int index,
-		  struct msghdr *message);
+void batch_part(struct batch *batch, struct datagram *datagram, unsigned int first,
+		unsigned int count, struct msghdr *message);
 
 /* Nothing is in it any more. */
 void batch_clear(struct batch *batch);

@@ -14,12 +14,18 @@
  * it has locked.
  */
 #include <errno.h>
-#include <netinet/in.h>
+#include <netinet/ip.h>
+#include <netinet/ip6.h>
+#include <netinet/udp.h>
 #include <sys/socket.h>
 
+#include "net/cause/cause.h"
+#include "net/clock.h"
 #include "net/log.h"
 #include "net/syscalls.h"
 #include "net/udp/udp_batch.h"
+
+#define REFUSED_AGAIN (10 * NS_PER_S) /* until the same refusal is worth another report */
 
 /* The kernel gives a super-packet to the process that its first packet is for. */
 static bool same_owner(const struct link_packet *a, const struct link_packet *b)
@@ -41,15 +47,45 @@ static bool same_path(const struct path *a, const struct path *b)
 			  a->hop_limit == b->hop_limit);
 }
 
-static void note_refusal(struct batch *batch, const union ibv_gid *destination, int error)
+/* Returns whether it is another one than the last. */
+static bool note_refusal(struct batch *batch, const union ibv_gid *destination, int error)
 {
 	struct udp_link *link = batch->link;
+	bool another;
 
 	pthread_mutex_lock(&link->peers_lock);
+	another = link->refusal.error != error ||
+		  !gid_equal(&link->refusal.destination, destination) ||
+		  batch->now - link->refusal.at > REFUSED_AGAIN;
 	link->refusal.destination = *destination;
 	link->refusal.error = error;
 	link->refusal.at = batch->now;
 	pthread_mutex_unlock(&link->peers_lock);
+	return another;
+}
+
+/* Of a queue that is full, or of the application's memory: it says nothing of the way. */
+static bool is_passing(int error)
+{
+	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EFAULT;
+}
+
+/* With its IP header, as MTUs count. */
+static uint32_t ip_length(const struct link_packet *packet)
+{
+	return link_packet_length(packet) + sizeof(struct udphdr) +
+	       (gid_is_ipv4(&packet->path->destination) ? sizeof(struct iphdr)
+							: sizeof(struct ip6_hdr));
+}
+
+/* Here, as the peer may be the one whose request fails: what it asked for has no answer. */
+static void report_refusal(const struct link_packet *packet, int error)
+{
+	char from[INET6_ADDRSTRLEN], to[INET6_ADDRSTRLEN];
+
+	cause_report(CAUSE_SEND_REFUSED, "IP packets of %u bytes from %s to %s: %s",
+		     ip_length(packet), gid_to_text(&packet->path->source, from),
+		     gid_to_text(&packet->path->destination, to), strerror(error));
 }
 
 static void drop(struct batch *batch, const struct link_packet *packet, unsigned int count,
@@ -58,7 +94,8 @@ static void drop(struct batch *batch, const struct link_packet *packet, unsigned
 	char text[INET6_ADDRSTRLEN];
 
 	batch->refused += count;
-	note_refusal(batch, &packet->path->destination, error);
+	if (note_refusal(batch, &packet->path->destination, error) && !is_passing(error))
+		report_refusal(packet, error);
 	log_debug("%u packets to %s not sent: %s", count,
 		  gid_to_text(&packet->path->destination, text), strerror(error));
 }
@@ -91,33 +128,54 @@ static unsigned int segments_of(const struct batch *batch, const struct link_pac
 
 /* --- Sending --------------------------------------------------------------------- */
 
-/*
- * The kernel didn't take a super-packet: perhaps the route's device can't checksum what it would
- * segment, perhaps the packets exceed its MTU (EINVAL of older kernels): then the first, as long as
- * any, doesn't leave alone either. Sent one by one, all have the identification 0.
- */
-static void send_singly(struct batch *batch, struct datagram *datagram, struct msghdr *message)
-{
-	struct link_packet *packets = datagram->packets;
-	bool first_sent = false;
-	char text[INET6_ADDRSTRLEN];
-
-	for (unsigned int i = 0; i < datagram->count; i++) {
-		batch_single(batch, datagram, i, message);
-		if (sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
-				MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			drop(batch, &packets[i], 1, errno);
-		else if (i == 0)
-			first_sent = true;
-	}
-	if (first_sent && atomic_exchange(&batch->address->segmentation, false))
-		log_info("the kernel refuses UDP_SEGMENT from %s: sending packets one by one",
-			 gid_to_text(&batch->address->gid, text));
-}
-
 static bool refuses_segmentation(int error)
 {
 	return error == EIO || error == EINVAL || error == EOPNOTSUPP || error == ENOPROTOOPT;
+}
+
+/* Returns 0 or an errno. */
+static int send_part(struct batch *batch, struct datagram *datagram, unsigned int first,
+		     unsigned int count, struct msghdr *message)
+{
+	batch_part(batch, datagram, first, count, message);
+	return sys_sendmsg(descriptor_number(&batch->address->send_fd), message,
+			   MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+		       ? errno
+		       : 0;
+}
+
+static void give_up_segmentation(struct udp_address *address)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	if (atomic_exchange(&address->segmentation, false))
+		log_info("the kernel refuses UDP_SEGMENT from %s: sending packets one by one",
+			 gid_to_text(&address->gid, text));
+}
+
+/*
+ * The kernel didn't take a super-packet: perhaps the route's device can't checksum what it would
+ * segment, perhaps the packets exceed its MTU (EINVAL of older kernels): then the first, as long as
+ * any, doesn't leave alone either. Or there was no way (EINVAL of a blackhole), and if the first
+ * leaves there is one now: the others say which of these it was. Sent one by one, all have the
+ * identification 0.
+ */
+static void send_singly(struct batch *batch, struct datagram *datagram, struct msghdr *message)
+{
+	unsigned int count = datagram->count;
+	int error = send_part(batch, datagram, 0, 1, message);
+
+	if (error)
+		drop(batch, &datagram->packets[0], 1, error);
+	else if (count > 2 && !(error = send_part(batch, datagram, 1, count - 1, message)))
+		return;
+	else if (refuses_segmentation(error))
+		give_up_segmentation(batch->address);
+	for (unsigned int i = 1; i < count; i++) {
+		error = send_part(batch, datagram, i, 1, message);
+		if (error)
+			drop(batch, &datagram->packets[i], 1, error);
+	}
 }
 
 static void capture_batch(const struct batch *batch)

@@ -254,7 +254,7 @@ static int free_slot(struct gid_table *table)
 		if (is_empty(&table->entries[i]))
 			return i;
 	}
-	return table->count < GID_TABLE_LENGTH ? (int)table->count++ : -ENOSPC;
+	return table->count < GID_TABLE_ADDRESSES ? (int)table->count++ : -ENOSPC;
 }
 
 /* Returns 0, also when the table has the address already, or ENOSPC. */
@@ -290,9 +290,7 @@ static bool append_interfaces(struct gid_table *table, const struct ifaddrs *int
 			continue;
 		gid_from_sockaddr(&entry.gid, i->ifa_addr);
 		entry_set_netdev(&entry, i->ifa_name);
-		if (append_entry(table, &entry) != 0)
-			log_warn("the GID table is full: an address of %s is left out",
-				 i->ifa_name);
+		table->left_out += append_entry(table, &entry) != 0;
 		any = true;
 	}
 	return any;
@@ -385,7 +383,7 @@ static int append_list(struct gid_table *table, const char *node)
 
 static int create_table(struct gid_table *table)
 {
-	table->count = 0;
+	table->count = table->left_out = 0;
 	table->entries = calloc(GID_TABLE_LENGTH, sizeof(*table->entries));
 	if (!table->entries)
 		return ENOMEM;
@@ -405,6 +403,10 @@ int gid_table_init(struct gid_table *table, const char *node)
 	if (error)
 		return error;
 	error = fill(table, node);
+	if (table->left_out)
+		log_warn("the GID table has space for %d addresses: %u more are left out. "
+			 "Name those that are needed (urxe run --node)",
+			 GID_TABLE_ADDRESSES, table->left_out);
 	if (error)
 		gid_table_destroy(table);
 	return error;

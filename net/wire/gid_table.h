@@ -18,6 +18,8 @@
 #include "net/wire/gid.h"
 
 #define GID_TABLE_LENGTH 1024 /* as rxe: RXE_PORT_GID_TBL_LEN */
+/* So many can an address vector name: ibv_global_route.sgid_index has eight bits. */
+#define GID_TABLE_ADDRESSES 256
 
 struct gid_entry {
 	union ibv_gid gid;
@@ -30,6 +32,7 @@ struct gid_entry {
 struct gid_table {
 	pthread_mutex_t lock;
 	unsigned int count;	   /* slots used until now; behind them all are empty */
+	unsigned int left_out;	   /* addresses of interfaces, for want of a slot */
 	struct gid_entry *entries; /* GID_TABLE_LENGTH of them, touched as used; empty: zeros */
 };
 
@@ -39,7 +42,8 @@ struct gid_table {
  * for the addresses of all interfaces that are up, real ones before loopback.
  * Returns 0 or an errno: EINVAL for something that is none of these, EADDRNOTAVAIL
  * for an address that no local interface has (all of 127.0.0.0/8 is local), or not that
- * interface, and for an interface that has none.
+ * interface, and for an interface that has none; ENOSPC for more than GID_TABLE_ADDRESSES.
+ * Of interfaces, what is beyond these is left out, with a warning.
  */
 int gid_table_init(struct gid_table *table, const char *node);
 void gid_table_destroy(struct gid_table *table);

@@ -267,6 +267,11 @@ class Programs(unittest.TestCase):
         self.assertRegex(said, r"sent +100 messages +409600 bytes\n  received +100 messages +409600 bytes")
         self.assertRegex(said, r"SEND +100 of 409600 bytes; mean .*, longest ")
 
+    def test_summary_of_a_bad_network(self):
+        _, client = self.pingpong(100, how=("stat", "--faults", "seed=1;corrupt=20%@rx"), stderr=subprocess.PIPE)
+        said = client.communicate(timeout=DEADLINE)[1]
+        self.assertRegex(said, r"    icrc_errors +[1-9]")
+
     def test_summary_of_what_is_killed(self):
         server = self.start(SERVER, "sh", "-c", f"ibv_rc_pingpong -g 0 -p {PORT} & wait",
                             how=("stat", "--json"), stderr=subprocess.PIPE)

@@ -46,6 +46,14 @@ static void pkey(void)
 	come((struct peer_packet){RC(WIRE_SEND_ONLY), .length = 4, .pkey = 0x8001});
 }
 
+static void icrc(void)
+{
+	const struct peer_packet packet = {RC(WIRE_SEND_ONLY), .length = 4, .bad_icrc = true};
+
+	causes_peer(IBV_QPT_RC, NULL);
+	causes_request(&packet);
+}
+
 /* clang-format off */
 static const struct cause_row rows[] = {
 	{CAUSE_DROPPED_NO_QP, no_qp, "RC_SEND_ONLY, PSN 16777200, payload of 4 bytes for QP 0xfffff0"},
@@ -53,6 +61,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_DROPPED_STATE, state, " in ERR: RC_SEND_ONLY"},
 	{CAUSE_DROPPED_PATH, another_path, "from 10.0.255.2 to 10.0.0.1"},
 	{CAUSE_DROPPED_PKEY, pkey, "P_Key 0x8001"},
+	{CAUSE_DROPPED_ICRC, icrc, "P_Key 0xffff, from 10.0.255.1 to 10.0.0.1"},
 };
 /* clang-format on */
 

@@ -180,12 +180,16 @@ static const struct cause_row rows[] = {
 };
 /* clang-format on */
 
+static const enum cause elsewhere[] = {CAUSE_SEND_REFUSED, /* unit/test_udp_peer */
+				       CAUSE_NONE};
+
 static const struct cause_table table = {
 	.name = "causes_retry",
 	.first = 0x1600,
 	.last = 0x1fff,
 	.rows = rows,
 	.count = sizeof(rows) / sizeof(rows[0]),
+	.elsewhere = elsewhere,
 };
 
 int main(void)

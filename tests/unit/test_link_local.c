@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two links of this machine at link-local addresses of one interface: what the kernel knows of the
- * receiver is asked for there, too. And which interface has an address. In a network namespace of
- * its own, whose loopback device has such addresses.
+ * receiver is asked for there, too. And which interface has an address, and of how many of its
+ * addresses a table has space. In a network namespace of its own, whose loopback device has such
+ * addresses.
  */
 #include <check.h>
 #include <stdlib.h>
 
 #include "net/clock.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/verbs/namespace.h"
 
 #define NETWORK "127.77.4"
@@ -108,6 +110,24 @@ START_TEST(interface_of_an_address)
 }
 END_TEST
 
+/* What no address vector could name would have the packets of another one. */
+START_TEST(more_addresses_than_indexes)
+{
+	static struct said said;
+	struct gid_table table;
+
+	make_veth("urxe8", "urxe9");
+	must(system("seq 300 | awk '{ print \"address add 10.78.\" int($1 / 200) \".\" $1 % 200 "
+		    "\" dev urxe8\" }' | ip -batch -") == 0);
+	said_begin(&said);
+	ck_assert_int_eq(gid_table_init(&table, "urxe8"), 0);
+	said_end(&said);
+	ck_assert_uint_eq(table.count, 256);
+	ck_assert_ptr_nonnull(strstr(said.text, " 44 more are left out"));
+	gid_table_destroy(&table);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("link_local");
@@ -119,6 +139,7 @@ int main(void)
 	tcase_add_test(tests, a_receiver_is_known);
 	tcase_add_test(tests, from_a_global_address);
 	tcase_add_test(tests, interface_of_an_address);
+	tcase_add_test(tests, more_addresses_than_indexes);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

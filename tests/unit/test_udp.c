@@ -5,15 +5,18 @@
  */
 #include <arpa/inet.h>
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <linux/in6.h>
 #include <pcap/pcap.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "net/log.h"
@@ -442,6 +445,52 @@ START_TEST(segmentation_refused)
 }
 END_TEST
 
+static unsigned int refusals; /* of the next super-packets */
+
+/* libc's, by which net/syscalls.h calls the kernel. */
+long syscall(long number, ...)
+{
+	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	long arguments[6];
+	va_list list;
+
+	va_start(list, number);
+	for (unsigned int i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_sendmsg && refusals && ((struct msghdr *)arguments[1])->msg_controllen) {
+		refusals--;
+		errno = EINVAL;
+		return -1;
+	}
+	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+		    arguments[5]);
+}
+
+/* A blackhole, say, that is gone when the first packet is tried alone: nothing against the rest. */
+START_TEST(no_way_for_a_moment)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct udp_address *address = ((struct udp_link *)from.link)->addresses[0];
+	struct traffic *traffic = traffic_new(&from, &to);
+
+	traffic->path.traffic_class = UDP_TRAFFIC_CLASS;
+	for (unsigned int count = 2, first = 0; count <= 20; first += count, count++) {
+		for (unsigned int i = 0; i < count; i++)
+			add_packet(traffic, i + 1 < count ? 200 : 100);
+		refusals = 1;
+		ck_assert_uint_eq(send_some(&from, traffic, first, count), 0);
+		ck_assert_uint_eq(refusals, 0);
+		ck_assert(address->segmentation);
+		expect(&to, traffic, first, count, 64);
+	}
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
 START_TEST(addresses)
 {
 	struct udp_options options = {.segmentation = true};
@@ -844,6 +893,7 @@ int main(void)
 	tcase_add_loop_test(tests, memory_that_changes, 0, 2);
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
+	tcase_add_test(tests, no_way_for_a_moment);
 	tcase_add_test(tests, addresses);
 	tcase_add_test(tests, descriptors_become_readable);
 	tcase_add_test(tests, space_of_a_sender);

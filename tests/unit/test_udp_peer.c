@@ -11,10 +11,12 @@
 
 #include "gid_of.h"
 #include "killable.h"
+#include "net/log.h"
 #include "net/observe/observe.h"
 #include "net/udp/udp_link.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "wildcard_socket.h"
 
 #define OURS "127.77.13.1"
@@ -229,6 +231,40 @@ START_TEST(no_address_that_is_added_is_waited_for)
 }
 END_TEST
 
+static void send_at(struct link *link, const char *to, uint64_t now)
+{
+	const struct path path = {.source = gid_of(OURS), .destination = gid_of(to)};
+	struct link_packet packet = {
+		.path = &path, .headers_length = sizeof(struct bth), .trailer_length = ICRC_LENGTH};
+
+	ck_assert_uint_eq(link->ops->send(link, &packet, 1, now), 1);
+}
+
+/* Once for as long as nothing changes: each packet is retransmitted, and there may be many. */
+START_TEST(refusals_are_reported)
+{
+	static struct said said;
+	struct lease lease;
+	struct link *link = open_link(OURS, &lease);
+
+	log_set_level(LOG_INFO);
+	said_begin(&said);
+	for (uint64_t now = 0; now < 100 * NS_PER_S; now += NS_PER_S)
+		send_at(link, "255.255.255.255", now);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_SEND_REFUSED), 1);
+	ck_assert_ptr_nonnull(strstr(said.text, "IP packets of 44 bytes from " OURS
+						" to 255.255.255.255: Permission denied"));
+	said_begin(&said);
+	send_at(link, "255.255.255.255", 200 * NS_PER_S);
+	send_at(link, "fd77::1", 200 * NS_PER_S); /* no address of this socket */
+	send_at(link, "255.255.255.255", 200 * NS_PER_S);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_SEND_REFUSED), 3);
+	link->ops->close(link);
+}
+END_TEST
+
 struct question {
 	struct link *link;
 	struct path path;
@@ -296,6 +332,7 @@ int main(void)
 	tcase_add_test(tests, a_queue_pair);
 	tcase_add_test(tests, not_too_often);
 	tcase_add_test(tests, no_address_that_is_added_is_waited_for);
+	tcase_add_test(tests, refusals_are_reported);
 	tcase_add_test(tests, without_being_cancelled);
 	if (getuid() == 0)
 		tcase_add_test(tests, another_user);

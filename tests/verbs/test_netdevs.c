@@ -2,8 +2,8 @@
 /*
  * What needs a network namespace of the test's own: what ids hear of their network
  * device (another hardware address, a lost address, its end) and of hosts that don't
- * answer, Ethernet addresses, datagrams that are longer than the MTU, the ports of a node that has
- * but two to give, and whether its :: is that of IPv4, too.
+ * answer, more addresses than a port has, Ethernet addresses, datagrams that are longer than the
+ * MTU, the ports of a node that has but two to give, and whether its :: is that of IPv4, too.
  */
 #include <net/if.h>
 #include <netinet/tcp.h>
@@ -254,6 +254,28 @@ START_TEST(address_of_two_links)
 }
 END_TEST
 
+#define ADDRESSES 256 /* of a port */
+
+/* It fails as where there is none: with an index beyond it packets would be another address's. */
+START_TEST(no_more_addresses_than_a_port_has)
+{
+	struct rdma_cm_id *one;
+	char address[16];
+
+	ip("link set lo up");
+	for (int i = 0; i < ADDRESSES; i++) {
+		one = open_id(channel, RDMA_PS_TCP);
+		snprintf(address, sizeof(address), "127.50.%d.%d", i / 200, 1 + i % 200);
+		if (i + 1 < ADDRESSES) /* beside NODE */
+			ck_assert_int_eq(rdma_bind_addr(one, socket_address(address, 0)), 0);
+		else
+			ck_fails(rdma_bind_addr(one, socket_address(address, 0)), EADDRNOTAVAIL);
+		ck_assert_int_eq(rdma_destroy_id(one), 0);
+	}
+	ip("link set lo down");
+}
+END_TEST
+
 /* --- hosts that don't answer ----------------------------------------------------------- */
 
 static uint64_t milliseconds(void)
@@ -322,6 +344,31 @@ START_TEST(silent_gateway)
 	ck_assert_int_eq(rdma_resolve_addr(other, NULL, socket_address(BEYOND, PORT), 100), 0);
 	expect(channel, other, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	ck_assert_int_eq(rdma_destroy_id(other), 0);
+}
+END_TEST
+
+/* Packets take another way than other datagrams: what is asked is the host that they go to. */
+START_TEST(gateway_of_a_rule_for_rocev2)
+{
+	if (system("ip rule add ipproto udp dport 4791 lookup 100") != 0)
+		return; /* this kernel has one table only */
+	ip("route add 198.51.100.0/24 via " SILENT);
+	ip("route add 198.51.100.0/24 via " PEER " table 100");
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address(BEYOND, PORT), 100), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	ip("rule del ipproto udp dport 4791 lookup 100");
+}
+END_TEST
+
+/* The neighbour is one of the packet around it. */
+START_TEST(destination_inside_of_a_tunnel)
+{
+	ip("addr add fd99::1/64 dev urxe0 nodad");
+	if (system("ip -6 route add fd98::/64 encap seg6 mode encap segs fd99::2 dev urxe0") != 0)
+		return; /* not with this kernel */
+	ck_assert_int_eq(rdma_bind_addr(id, socket_address("fd99::1", 0)), 0);
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address("fd98::1", PORT), 100), 0);
+	expect(channel, id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 }
 END_TEST
 
@@ -747,10 +794,13 @@ int main(void)
 	tcase_add_test(tests, address_of_another_link);
 	tcase_add_test(tests, request_on_a_link);
 	tcase_add_loop_test(tests, address_of_two_links, 0, 2);
+	tcase_add_test(tests, no_more_addresses_than_a_port_has);
 	tcase_add_test(tests, silent_host);
 	tcase_add_test(tests, silent_host_of_a_bound_id);
 	tcase_add_test(tests, silent_host_ipv6);
 	tcase_add_test(tests, silent_gateway);
+	tcase_add_test(tests, gateway_of_a_rule_for_rocev2);
+	tcase_add_test(tests, destination_inside_of_a_tunnel);
 	tcase_add_test(tests, host_known_to_be_silent);
 	tcase_add_test(tests, synchronous_id_of_a_silent_host);
 	/* ASan of gcc 12 takes the stack of a cancelled thread for one that is in use. */

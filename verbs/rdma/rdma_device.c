@@ -228,6 +228,9 @@ int rdma_id_attach(struct rdma_id *id, const union ibv_gid *gid)
 		if (error)
 			refuse(error, CAUSE_CM_NOT_LOCAL, "%s: %s: %s", port->device->ibv.name,
 			       gid_to_text(gid, text), strerror(error));
+		/* ENOSPC says that there is no port left: rdma_claim_error(). */
+		if (error == ENOSPC)
+			error = EADDRNOTAVAIL;
 	}
 	if (error)
 		rdma_id_detach(id);
