@@ -50,7 +50,8 @@ void trace_faults_read(struct trace *trace, const char *path, size_t first)
 	}
 	free(line);
 	fclose(file);
-	qsort(faults, count, sizeof(*faults), compare_times);
+	if (count)
+		qsort(faults, count, sizeof(*faults), compare_times);
 	for (size_t i = first; count && i < trace->record_count; i++) {
 		struct fault key = {.time = trace->records[i].time};
 		struct fault *found = bsearch(&key, faults, count, sizeof(*faults), compare_times);
