@@ -48,6 +48,7 @@
 #include "net/tuning.h"
 #include "net/wire/icrc.h"
 #include "net/wire/port_gids.h"
+#include "net/wire/wire.h"
 
 struct pd;
 struct dm;
@@ -138,8 +139,9 @@ struct hca {
 	struct xrc_domain *xrc_domains; /* emu/objects/xrcd.h */
 
 	pthread_spinlock_t receive_lock;
-	/* Of the receiving thread. */
+	/* Of the receiving thread, on whose stack they may not have space. */
 	struct link_frame frames[RECEIVE_BATCH];
+	struct packet parsed[RECEIVE_BURST]; /* some of them */
 	bool urgent; /* a peer waits for what is to be sent to it; under receive_lock */
 	_Atomic uint64_t all_read_at; /* what had arrived by then has been received */
 	/* The last round left packets in the link, where no descriptor may show them any more. */

@@ -305,7 +305,7 @@ static void receive_burst(struct hca *hca, struct link_frame *frames, unsigned i
 			  uint64_t now)
 {
 	struct receiver receiver = {.hca = hca};
-	struct packet packets[RECEIVE_BURST];
+	struct packet *packets = hca->parsed;
 	bool good[RECEIVE_BURST];
 
 	for (unsigned int i = 0; i < count; i++)

@@ -86,8 +86,7 @@
 #define RECEIVE_ENOUGH (512u << 10)
 /*
  * Frames to check before they are delivered with one locking of their QP: as many
- * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that. What they are
- * parsed to is on an application's stack, which may have 8 KiB: so many at the most.
+ * as stay in the CPU's L1 cache meanwhile. Posting waits for no more than that.
  */
 #define RECEIVE_BURST 16
 #define RECEIVE_BURST_BYTES (32u << 10)
