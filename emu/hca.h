@@ -162,7 +162,9 @@ struct hca {
 	 */
 	_Atomic bool peer_awaited;
 	_Atomic bool acks_wanted; /* hca_request_acks() was called, and they have yet to be sent */
-	_Atomic pthread_t receiver;   /* the thread that had receive_lock last, in a round */
+	_Atomic unsigned int acknowledging; /* threads in hca_send_acks() */
+	_Atomic pthread_t acknowledger;	    /* the last of them to begin, if it still is; or 0 */
+	_Atomic pthread_t receiver;	    /* the thread that had receive_lock last, in a round */
 	_Atomic uint64_t polled_at;   /* about when an application's poll last found nothing */
 	_Atomic unsigned int senders; /* threads that send more than one outbox takes */
 	struct pool outboxes;
@@ -217,9 +219,9 @@ static inline void hca_acknowledge(struct hca *hca, uint64_t now)
 
 /*
  * The process ends: have the thread that makes progress next send the delayed ACKs, and return
- * whether any have yet to leave, those included that another thread is about to add in its round.
- * Waits for no lock: the calling thread may have been interrupted with any. Safe in signal
- * handlers.
+ * whether any have yet to leave, those included that another thread is about to add in its round,
+ * or is sending. Waits for no lock: the calling thread may have been interrupted with any. Safe in
+ * signal handlers.
  */
 bool hca_request_acks(struct hca *hca);
 
@@ -261,10 +263,10 @@ static inline bool hca_run(struct hca *hca, uint64_t now)
 void hca_kick(struct hca *hca);
 
 /*
- * A number for a new QP, as table_reserve() gives one; leased from the link where
- * its addresses are shared. ENOMEM when there are no more.
+ * A number for a new QP, or another @object that has one of theirs, as table_reserve() gives one;
+ * leased from the link where its addresses are shared. 0 or ENOMEM: why is reported.
  */
-int hca_reserve_qpn(struct hca *hca, uint32_t *number);
+int hca_reserve_qpn(struct hca *hca, const char *object, uint32_t *number);
 
 /* Whether faults are injected into the core: on the data path they cost this look, no more. */
 static inline bool injects(const struct hca *hca)

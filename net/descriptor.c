@@ -43,10 +43,12 @@ void descriptor_close(int fd, const struct descriptor_identity *identity)
 int descriptor_above_standard(int fd)
 {
 	int above, error;
+	bool closed_by_exec;
 
 	if (fd < 0 || fd > STDERR_FILENO)
 		return fd;
-	above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	closed_by_exec = fcntl(fd, F_GETFD) & FD_CLOEXEC;
+	above = fcntl(fd, closed_by_exec ? F_DUPFD_CLOEXEC : F_DUPFD, STDERR_FILENO + 1);
 	error = errno;
 	sys_close(fd);
 	errno = error;

@@ -55,9 +55,10 @@ static inline int descriptor_take(int *fd)
 void descriptor_close(int fd, const struct descriptor_identity *identity);
 
 /*
- * Of a file that was opened: @fd, or another number for it where the application has closed its
- * stdin, stdout or stderr. What is printed there, our log too, would else be written to the file.
- * -1 with errno: there is none, or @fd is -1.
+ * Of what was opened: @fd, or another number for it where the application has closed its stdin,
+ * stdout or stderr. What is printed there, our log too, would else be written to a file or a socket
+ * of ours, and a daemon that opens them again would close it. -1 with errno: there is none, or @fd
+ * is -1.
  */
 int descriptor_above_standard(int fd);
 

@@ -28,11 +28,6 @@ bool shared_file_name(int fd, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
-bool shared_file_publish(int fd, const char *path)
-{
-	return shared_file_lock(fd) && shared_file_name(fd, path);
-}
-
 bool shared_file_is_safe(int fd)
 {
 	struct stat file;
@@ -69,11 +64,11 @@ int shared_file_reserve(int fd, off_t offset, off_t length)
 
 /* --- the lock --------------------------------------------------------------------------------- */
 
-bool shared_file_lock(int fd)
+bool shared_file_publish(int fd, const char *path)
 {
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
 
-	return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+	return fcntl(fd, F_OFD_SETLK, &lock) == 0 && shared_file_name(fd, path);
 }
 
 bool shared_file_is_locked(int fd)

@@ -15,8 +15,8 @@
 /* Create one without a name, for its user alone, whatever the umask. -1 with errno. */
 int shared_file_create(const char *directory);
 /*
- * Lock it, then give it the name @path: no process finds it unlocked. False with errno. It is to be
- * complete by then.
+ * Lock it for as long as @fd is open, then give it the name @path: no process finds it unlocked.
+ * False with errno. It is to be complete by then.
  */
 bool shared_file_publish(int fd, const char *path);
 
@@ -34,8 +34,7 @@ int shared_file_open(int directory, const char *name, int flags);
  */
 int shared_file_reserve(int fd, off_t offset, off_t length);
 
-/* Lock it for as long as @fd is open. False: another one has it locked, and lives. */
-bool shared_file_lock(int fd);
+/* Whether the process that has published it lives. */
 bool shared_file_is_locked(int fd);
 
 #endif

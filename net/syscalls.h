@@ -3,7 +3,8 @@
  * System calls by number. The C library's functions of these names are cancellation points: a
  * thread that is cancelled in one would end with the locks that it holds. On hardware posting and
  * polling make no system call. Or they are librspreload.so's, where it is loaded. Parameters and
- * errno as in the manual.
+ * errno as in the manual; but a socket or an epoll is never stdin, stdout or stderr
+ * (descriptor_above_standard()).
  */
 #ifndef URXE_NET_SYSCALLS_H
 #define URXE_NET_SYSCALLS_H
@@ -21,10 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/descriptor.h"
+
 /* Where librspreload.so is loaded, socket() makes an rsocket. */
 static inline int sys_socket(int domain, int type, int protocol)
 {
-	return syscall(SYS_socket, domain, type, protocol);
+	return descriptor_above_standard(syscall(SYS_socket, domain, type, protocol));
 }
 
 static inline int sys_connect(int fd, const void *to, socklen_t to_length)
@@ -141,7 +144,7 @@ static inline int sys_fallocate(int fd, int mode, off_t offset, off_t length)
 /* Where a newer librspreload.so is loaded, epoll_create1() makes an object of rsockets. */
 static inline int sys_epoll_create(int flags)
 {
-	return syscall(SYS_epoll_create1, flags);
+	return descriptor_above_standard(syscall(SYS_epoll_create1, flags));
 }
 
 static inline int sys_epoll_ctl(int epoll_fd, int operation, int fd, struct epoll_event *event)

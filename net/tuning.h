@@ -393,8 +393,12 @@
 
 /* --- the UDP link (net/udp/udp_send.c) ------------------------------------------------------- */
 
-/* Calls that send to a destination until a socket is connected to it, which costs some 50 us. */
+/*
+ * Calls that send to a destination until a socket is connected to it, which costs some 50 us. Each
+ * try in vain doubles them, up to where another one costs next to nothing.
+ */
 #define UDP_CONNECT_AFTER 100
+#define UDP_CONNECT_BACKOFF_MOST 100000
 /*
  * Datagrams of a connection that are segmented alike, one after the other, until its socket has
  * that as an option, which takes 0.2 us to set, and without which each takes 50 ns more to send.

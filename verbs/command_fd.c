@@ -40,7 +40,7 @@ static int make_file(void)
 
 	if (fd < 0 && errno == EINVAL)
 		fd = memfd_create("urxe", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	return fd;
+	return descriptor_above_standard(fd);
 }
 
 /* Which system call it was: the cause that the caller reports doesn't say. */

@@ -18,7 +18,7 @@
 
 int readable_open(struct readable *readable)
 {
-	readable->fd = eventfd(0, EFD_CLOEXEC);
+	readable->fd = descriptor_above_standard(eventfd(0, EFD_CLOEXEC));
 	if (readable->fd < 0)
 		return errno;
 	readable->identity = descriptor_identify(readable->fd);

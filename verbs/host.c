@@ -2,17 +2,16 @@
 #include "verbs/host.h"
 
 #include <errno.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "net/clock.h"
+#include "net/route.h"
 #include "net/syscalls.h"
 #include "net/wire/gid.h"
 #include "net/wire/gid_table.h"
-#include "net/wire/wire.h"
 #include "verbs/memory.h"
 
 /* To wait for another thread that has the lock, at the end of the process. */
@@ -30,27 +29,20 @@ static size_t process_page_size(void)
 }
 
 /*
- * To connect a datagram socket sends nothing. What else it may fail of is no matter of routes. It
- * takes longer than all the rest of a queue pair's making: from the loopback device it isn't asked.
+ * What else the question may fail of is no matter of routes. It takes longer than all the rest of a
+ * queue pair's making: from the loopback device it isn't asked.
  */
 static int process_check_route(const struct gid_entry *source, const union ibv_gid *destination)
 {
 	struct sockaddr_storage from, to;
-	socklen_t from_length = gid_to_scoped_sockaddr(&source->gid, 0, source->ifindex, &from);
-	socklen_t to_length =
-		gid_to_scoped_sockaddr(destination, ROCE_V2_UDP_PORT, source->ifindex, &to);
-	int fd, error = 0;
+	int error;
 
 	if (gid_is_loopback(&source->gid))
 		return 0;
-	fd = sys_socket(from.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return 0;
-	if (bind(fd, (const struct sockaddr *)&from, from_length) == 0 &&
-	    sys_connect(fd, &to, to_length) < 0 && (errno == ENETUNREACH || errno == EHOSTUNREACH))
-		error = errno;
-	sys_close(fd);
-	return error;
+	gid_to_scoped_sockaddr(&source->gid, 0, source->ifindex, &from);
+	gid_to_scoped_sockaddr(destination, 0, source->ifindex, &to);
+	error = route_ask((const struct sockaddr *)&to, &from, NULL);
+	return error == ENETUNREACH || error == EHOSTUNREACH ? error : 0;
 }
 
 /*

@@ -81,15 +81,6 @@ struct progress {
 	bool arming;		 /* the thread sleeps on that */
 };
 
-/* Serve each client once. Returns when the first wants to be served again. By the thread. */
-uint64_t progress_serve_once(struct progress *progress);
-
-/*
- * Sleep until @time, until a descriptor of a watched client is readable (client.ready) or until the
- * thread is woken. By the thread, with progress.lock, which is given up meanwhile.
- */
-void progress_sleep_until(struct progress *progress, uint64_t time);
-
 /* Whether the application was seen to wait without polling, lately. */
 static inline bool progress_is_neglected(const struct progress_client *client, uint64_t now)
 {
@@ -105,6 +96,29 @@ static inline bool progress_is_neglected_now(const struct progress_client *clien
 
 /* The first client that is, or NULL. With progress.lock. */
 const struct progress_client *progress_neglected(const struct progress *progress);
+
+/* --- progress_serve.c ------------------------------------------------------------------------ */
+
+/*
+ * Serve the clients while there is something to do, for PROGRESS_SLICE at the most. Returns when to
+ * look again. By the thread, with progress.lock, which is given up now and then.
+ */
+uint64_t progress_serve(struct progress *progress);
+/* Each once. Returns when the first wants to be served again. */
+uint64_t progress_serve_once(struct progress *progress);
+
+/* From now on the thread sleeps on the descriptors of @client, too. With progress.lock. */
+void progress_resume_watching(struct progress_client *client);
+/* Returns whether @time is earlier than what was planned. By any thread. */
+bool progress_plan_earlier(struct progress_client *client, uint64_t time);
+
+/* --- progress_sleep.c ------------------------------------------------------------------------ */
+
+/*
+ * Sleep until @time, until a descriptor of a watched client is readable (client.ready) or until the
+ * thread is woken. By the thread, with progress.lock, which is given up meanwhile.
+ */
+void progress_sleep_until(struct progress *progress, uint64_t time);
 
 /* --- progress_arm.c -------------------------------------------------------------------------- */
 

@@ -11,7 +11,20 @@
 
 static int open_pipe(int ends[2])
 {
-	return pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0 ? errno : 0;
+	int error;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+		return errno;
+	ends[0] = descriptor_above_standard(ends[0]);
+	ends[1] = descriptor_above_standard(ends[1]);
+	if (ends[0] >= 0 && ends[1] >= 0)
+		return 0;
+	error = errno;
+	for (int i = 0; i < 2; i++) {
+		if (ends[i] >= 0)
+			sys_close(ends[i]);
+	}
+	return error;
 }
 
 static void use_pipe(struct wakeup *wakeup, const int ends[2])

@@ -33,7 +33,7 @@ static int lock_domain(int fd, uint64_t guid, bool *elsewhere)
 
 	*elsewhere = false;
 	snprintf(path, sizeof(path), "/proc/thread-self/fd/%d", fd);
-	own = sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	own = descriptor_above_standard(sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	if (own < 0)
 		return -1;
 	/* First ours, then a look at others': of two that open it exclusively none wins at worst.

@@ -166,7 +166,8 @@ struct cm_id {
 	uint32_t record;       /* of a connection with another machine, there, or 0 */
 	struct path path;      /* to the peer */
 	struct cm_alternate alternate;
-	bool lap_sent; /* and not answered yet */
+	bool lap_sent;		 /* and not answered yet */
+	struct cm_alternate lap; /* what it asks for */
 	uint16_t
 		injected; /* the enum cm_reject_reason with which the REP is to be rejected, or 0 */
 	struct cm_listen listen;

@@ -60,18 +60,20 @@ bool cm_take_alternate(struct cm *cm, const struct cm_path *described, enum ibv_
 	return true;
 }
 
-void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr)
+void cm_alternate_attr(const struct cm *cm, const struct cm_alternate *alternate,
+		       struct ibv_qp_attr *attr)
 {
-	attr->alt_ah_attr = path_ah_attr(&id->alternate.path, &id->cm->hca->gids);
+	attr->alt_ah_attr = path_ah_attr(&alternate->path, &cm->hca->gids);
 	attr->alt_pkey_index = 0;
 	attr->alt_port_num = attr->alt_ah_attr.port_num;
-	attr->alt_timeout = id->alternate.ack_timeout;
+	attr->alt_timeout = alternate->ack_timeout;
 }
 
 /* --- loading it ---------------------------------------------------------------------------- */
 
 /* Into the QP, which is to be armed. */
-static enum cm_apr_status load(const struct cm_id *id, struct qp *qp, uint64_t now)
+static enum cm_apr_status load(const struct cm_id *id, const struct cm_alternate *alternate,
+			       struct qp *qp, uint64_t now)
 {
 	struct ibv_qp_attr attr = {.path_mig_state = IBV_MIG_REARM}, current;
 	struct ibv_qp_init_attr init;
@@ -79,13 +81,14 @@ static enum cm_apr_status load(const struct cm_id *id, struct qp *qp, uint64_t n
 	qp_query(qp, &current, &init);
 	if (!qp->type->connected || current.dest_qp_num != id->terms.remote_qpn)
 		return CM_APR_UNSUPPORTED;
-	cm_alternate_attr(id, &attr);
+	cm_alternate_attr(id->cm, alternate, &attr);
 	return qp_modify(qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE, now) == 0
 		       ? CM_APR_SUCCESS
 		       : CM_APR_REJECTED;
 }
 
-static enum cm_apr_status load_alternate(const struct cm_id *id, uint64_t now)
+static enum cm_apr_status load_alternate(const struct cm_id *id,
+					 const struct cm_alternate *alternate, uint64_t now)
 {
 	struct table *qps = &id->cm->hca->qps;
 	struct qp *qp = table_get(qps, id->terms.local_qpn);
@@ -93,7 +96,7 @@ static enum cm_apr_status load_alternate(const struct cm_id *id, uint64_t now)
 
 	if (!qp)
 		return CM_APR_UNSUPPORTED;
-	status = load(id, qp, now);
+	status = load(id, alternate, qp, now);
 	table_put(qps, id->terms.local_qpn);
 	return status;
 }
@@ -111,7 +114,7 @@ int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, 
 	lap.qpn = id->terms.remote_qpn;
 	lap.remote_response_timeout = CM_RESPONSE_TIMEOUT;
 	cm_describe_path(id, path, packet_life_time, &lap.path[1]);
-	id->alternate = (struct cm_alternate){
+	id->lap = (struct cm_alternate){
 		.known = true, .path = *path, .ack_timeout = lap.path[1].ack_timeout};
 	id->lap_sent = true;
 	cm_post_waiting(id, &lap, now);
@@ -120,14 +123,20 @@ int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, 
 
 static enum cm_apr_status judge_lap(struct cm_id *id, const struct cm_message *lap, uint64_t now)
 {
+	struct cm_alternate alternate;
+	enum cm_apr_status status;
+
 	if (lap->qpn != id->terms.local_qpn)
 		return CM_APR_INVALID_QPN;
 	if (gid_equal(&lap->path[1].remote_gid, &id->path.source) &&
 	    gid_equal(&lap->path[1].local_gid, &id->path.destination))
 		return CM_APR_IS_CURRENT;
-	if (!cm_take_alternate(id->cm, &lap->path[1], id->terms.mtu, &id->alternate))
+	if (!cm_take_alternate(id->cm, &lap->path[1], id->terms.mtu, &alternate))
 		return CM_APR_INVALID_GID;
-	return load_alternate(id, now);
+	status = load_alternate(id, &alternate, now);
+	if (status == CM_APR_SUCCESS)
+		id->alternate = alternate;
+	return status;
 }
 
 /* Any user of a machine can send from its addresses: a path is taken from the peer's alone. */
@@ -176,10 +185,10 @@ void cm_apr_received(struct cm_id *id, const struct cm_message *apr, const struc
 	if (!id->lap_sent || !is_from_peer(id, frame))
 		return;
 	end_lap(id);
-	if (apr->status == CM_APR_SUCCESS)
-		load_alternate(id, now);
-	else
-		id->alternate.known = false;
+	if (apr->status == CM_APR_SUCCESS) {
+		id->alternate = id->lap;
+		load_alternate(id, &id->alternate, now);
+	}
 	cm_raise(id, CM_EVENT_APR_RECEIVED, apr);
 }
 
@@ -188,6 +197,5 @@ void cm_lap_unanswered(struct cm_id *id, uint64_t now)
 	if (!id->lap_sent)
 		return;
 	end_lap(id);
-	id->alternate.known = false;
 	cm_raise(id, CM_EVENT_LAP_ERROR, NULL);
 }

@@ -144,7 +144,8 @@ bool cm_has_alternate(const struct cm_message *req);
 bool cm_take_alternate(struct cm *cm, const struct cm_path *described, enum ibv_mtu mtu,
 		       struct cm_alternate *alternate);
 /* The attributes that begin with alt_. */
-void cm_alternate_attr(const struct cm_id *id, struct ibv_qp_attr *attr);
+void cm_alternate_attr(const struct cm *cm, const struct cm_alternate *alternate,
+		       struct ibv_qp_attr *attr);
 
 /* Ask the peer for another alternate path; EINVAL as cm_send_lap(). */
 int cm_lap(struct cm_id *id, const struct path *path, uint8_t packet_life_time, uint64_t now);

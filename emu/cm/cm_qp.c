@@ -110,7 +110,7 @@ static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 	attr->rq_psn = id->terms.rq_psn;
 	if (id->alternate.known) {
 		*mask |= IBV_QP_ALT_PATH;
-		cm_alternate_attr(id, attr);
+		cm_alternate_attr(id->cm, &id->alternate, attr);
 	}
 	if (id->terms.qp_type == IBV_QPT_UC || id->terms.qp_type == IBV_QPT_XRC_SEND)
 		return;

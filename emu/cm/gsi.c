@@ -7,7 +7,6 @@
 #include "emu/cm/cm.h"
 #include "emu/hca.h"
 #include "emu/transport/outbox.h"
-#include "net/wire/gid.h"
 
 void gsi_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
 		 uint64_t now)
@@ -16,7 +15,7 @@ void gsi_receive(struct hca *hca, const struct packet *packet, const struct link
 	uint8_t mad[MAD_LENGTH];
 
 	if (packet->opcode != (WIRE_UD | WIRE_SEND_ONLY) || packet->payload_length != MAD_LENGTH ||
-	    packet->pad != 0 || gid_is_multicast(&frame->destination)) {
+	    packet->pad != 0) {
 		COUNT(hca, dropped_packets, 1);
 		return;
 	}

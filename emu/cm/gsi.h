@@ -16,7 +16,10 @@
 
 struct hca;
 
-/* A packet to QP 1 whose ICRC was good. Checks P_Key, Q_Key and length (IBA 9.6.1.4, 13.4.2). */
+/*
+ * A unicast packet to QP 1 whose ICRC was good. Checks P_Key, Q_Key and length (IBA 9.6.1.4,
+ * 13.4.2).
+ */
 void gsi_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
 		 uint64_t now);
 

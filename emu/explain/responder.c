@@ -301,14 +301,13 @@ void explain_answer(struct qp *qp, const struct responder_resource *resource)
 		.access = IBV_ACCESS_REMOTE_READ,
 	};
 	uint64_t offset = (uint64_t)resource->ranges[0].next * qp->mtu;
-	uint64_t rest = resource->length - offset, va = resource->va + offset;
+	uint32_t length = message_part(resource->length, offset, qp->mtu);
+	uint64_t va = resource->va + offset;
 	struct finding finding = {};
 	struct text text;
 
-	if (rest > qp->mtu)
-		rest = qp->mtu;
-	if (!denial_of_key(&use, resource->rkey, va, rest, &finding) &&
-	    !denial_of_memory(&use, resource->rkey, va, rest, &finding))
+	if (!denial_of_key(&use, resource->rkey, va, length, &finding) &&
+	    !denial_of_memory(&use, resource->rkey, va, length, &finding))
 		denial_is_over(&use, &finding);
 	if (!cause_wanted(finding.cause))
 		return;

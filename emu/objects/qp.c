@@ -128,12 +128,11 @@ static void free_queues(struct qp *qp)
 
 static int reserve_number(struct qp *qp)
 {
-	int err = hca_reserve_qpn(qp->hca, &qp->number);
+	int err = hca_reserve_qpn(qp->hca, "queue pair", &qp->number);
 
-	if (err)
-		return refuse(err, CAUSE_LIMIT_REACHED, "no queue pair number is left");
-	qp->timer.number = qp->delayed_ack.number = qp->number;
-	return 0;
+	if (!err)
+		qp->timer.number = qp->delayed_ack.number = qp->number;
+	return err;
 }
 
 static void use_objects(struct qp *qp, int n)

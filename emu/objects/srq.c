@@ -100,17 +100,17 @@ static int srq_give_number(struct srq *srq)
 {
 	struct hca *hca = srq->hca;
 	uint32_t number;
-	int error = hca_reserve_qpn(hca, &number);
+	int error = hca_reserve_qpn(hca, "shared receive queue", &number);
 
 	if (error)
 		return error;
 	srq->number = number;
 	error = table_add(&hca->srqs, number, srq);
-	if (error) {
-		table_remove(&hca->qps, number);
-		srq->number = 0;
-	}
-	return error;
+	if (!error)
+		return 0;
+	table_remove(&hca->qps, number);
+	srq->number = 0;
+	return refuse(error, CAUSE_OUT_OF_MEMORY, "for the number of a shared receive queue");
 }
 
 int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,
@@ -128,8 +128,7 @@ int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_s
 	error = srq_give_number(srq);
 	if (error) {
 		srq_destroy(srq);
-		return refuse(error, CAUSE_LIMIT_REACHED,
-			      "no number is left for a shared receive queue");
+		return error;
 	}
 	*result = srq;
 	return 0;

@@ -42,7 +42,7 @@ struct srq {
 
 /* EINVAL: max_wr 0 or beyond the device, max_sge beyond the device. @attr gets what was granted. */
 int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq);
-/* Likewise, one that requests of XRC in @xrcd name by its number. ENOMEM: no number is left. */
+/* Likewise, one that requests of XRC in @xrcd name by its number. ENOMEM, too: none is left. */
 int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,
 		   struct srq **srq);
 /* EBUSY, reported, while queue pairs use it. */

@@ -18,10 +18,11 @@ void ack_queue_destroy(struct ack_queue *queue)
 	pthread_spin_destroy(&queue->lock);
 }
 
+/* Released: who finds none left sees who has them (hca.acknowledging). */
 static void update_oldest(struct ack_queue *queue)
 {
 	atomic_store_explicit(&queue->oldest, queue->head ? queue->head->since : TIME_NEVER,
-			      memory_order_relaxed);
+			      memory_order_release);
 }
 
 static void take_out(struct ack_queue *queue, struct delayed_ack *ack)

@@ -98,16 +98,11 @@ static void note_peer_awaited(struct qp *qp, bool progress)
 		atomic_store_explicit(awaited, false, memory_order_relaxed);
 }
 
-void completer_unpin(struct qp *qp)
-{
-	mr_unpin_kept(qp->hca, &qp->requester.response_pin);
-}
-
 void completer_receive_end(struct qp *qp, uint64_t now)
 {
 	bool progress = qp->recovery.progress;
 
-	completer_unpin(qp);
+	mr_unpin_kept(qp->hca, &qp->requester.response_pin);
 	recovery_drain(qp, now);
 	if (qp->missing.any)
 		recovery_on_missing(qp, now);
@@ -189,11 +184,7 @@ static bool acknowledge_before(struct qp *qp, uint32_t psn, uint64_t now)
  */
 static uint32_t response_length(const struct qp *qp, const struct send_wqe *wqe, uint64_t offset)
 {
-	uint32_t rest = wqe->length - offset;
-
-	if (wqe->kind->data != DATA_READ)
-		return 0;
-	return rest < qp->mtu ? rest : qp->mtu;
+	return wqe->kind->data == DATA_READ ? message_part(wqe->length, offset, qp->mtu) : 0;
 }
 
 /* Of the request that it answers: a long READ is several. */
@@ -230,6 +221,16 @@ static enum ibv_wc_status place_response(struct qp *qp, const struct send_wqe *w
 	if (!packet->placed && scatter_response(qp, wqe, offset, packet->payload, length) != 0)
 		return IBV_WC_LOC_PROT_ERR;
 	return IBV_WC_SUCCESS;
+}
+
+/* What an atomic found in its target: the same of that. */
+static enum ibv_wc_status place_original(struct qp *qp, const struct send_wqe *wqe,
+					 const struct packet *packet)
+{
+	uint64_t original = be64toh(packet_atomicacketh(packet)->original);
+
+	return scatter_response(qp, wqe, 0, &original, sizeof(original)) == 0 ? IBV_WC_SUCCESS
+									      : IBV_WC_LOC_PROT_ERR;
 }
 
 /* Whether the oldest work request may be answered by @packet at all. */
@@ -358,15 +359,16 @@ static void response_done(struct qp *qp)
 		qp->requester.rd_atomic--;
 }
 
-static void receive_read_response(struct qp *qp, const struct packet *packet, bool kept,
-				  uint64_t now)
+/* A response to a READ, an atomic, a FLUSH or an ATOMIC WRITE. */
+static void receive_data(struct qp *qp, const struct packet *packet, bool kept, uint64_t now)
 {
 	struct send_wqe *wqe = match_response(qp, packet, now);
 	enum ibv_wc_status status;
 
 	if (!wqe)
 		return;
-	status = place_response(qp, wqe, packet);
+	status = packet->op->flags & OPCODE_ATOMIC ? place_original(qp, wqe, packet)
+						   : place_response(qp, wqe, packet);
 	if (status != IBV_WC_SUCCESS) {
 		completer_fail(qp, status, packet);
 		return;
@@ -377,30 +379,10 @@ static void receive_read_response(struct qp *qp, const struct packet *packet, bo
 	recovery_on_acked(qp, now);
 }
 
-static void receive_atomic_response(struct qp *qp, const struct packet *packet, bool kept,
-				    uint64_t now)
-{
-	struct send_wqe *wqe = match_response(qp, packet, now);
-	uint64_t original;
-
-	if (!wqe)
-		return;
-	original = be64toh(packet_atomicacketh(packet)->original);
-	if (scatter_response(qp, wqe, 0, &original, sizeof(original)) != 0) {
-		completer_fail(qp, IBV_WC_LOC_PROT_ERR, packet);
-		return;
-	}
-	response_done(qp);
-	arrived(qp, wqe, 1, kept ? 0 : wqe->packet_cost);
-	recovery_on_acked(qp, now);
-}
-
 static void receive_response(struct qp *qp, const struct packet *packet, bool kept, uint64_t now)
 {
-	if (packet->op->flags & OPCODE_READ)
-		receive_read_response(qp, packet, kept, now);
-	else if (packet->op->flags & OPCODE_ATOMIC)
-		receive_atomic_response(qp, packet, kept, now);
+	if (packet->op->flags & (OPCODE_READ | OPCODE_ATOMIC))
+		receive_data(qp, packet, kept, now);
 	else
 		receive_acknowledge(qp, packet, now);
 }

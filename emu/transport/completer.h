@@ -24,9 +24,6 @@ struct qp;
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now);
 void completer_receive_end(struct qp *qp, uint64_t now);
 
-/* Unpin what responses were placed in, before the end of the run. */
-void completer_unpin(struct qp *qp);
-
 /* UC, UD: everything behind the cursor has been handed to the wire. */
 void completer_sent(struct qp *qp);
 

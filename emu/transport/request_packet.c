@@ -84,13 +84,13 @@ static void build_request(struct qp *qp, const struct send_wqe *wqe, struct link
 		     packet);
 }
 
-/* SEND and RDMA WRITE: the piece of the message that belongs to packet @index. 0 or EACCES. */
+/* SEND and RDMA WRITE: the part of the message that packet @index has. As outbox_gather(). */
 static int build_data(struct qp *qp, const struct send_wqe *wqe, uint32_t index,
 		      struct outbox *outbox, struct link_packet *packet)
 {
 	const struct request_kind *kind = wqe->kind;
 	uint64_t offset = (uint64_t)index * qp->mtu;
-	uint32_t length = wqe->length - offset < qp->mtu ? wqe->length - offset : qp->mtu;
+	uint32_t length = message_part(wqe->length, offset, qp->mtu);
 	bool last = index + 1 == wqe->psn_count;
 	uint8_t operation = last ? (index == 0 ? kind->only : kind->last)
 				 : (index == 0 ? kind->first : kind->middle);

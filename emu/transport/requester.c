@@ -42,7 +42,7 @@ static enum ibv_wc_status check_local(struct qp *qp, const struct send_wqe *wqe)
 static bool start_request(struct qp *qp, struct send_wqe *wqe)
 {
 	struct requester *req = &qp->requester;
-	uint32_t packet_length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
+	uint32_t packet_length = message_part(wqe->length, 0, qp->mtu);
 	uint32_t psn_count;
 
 	if (!(qp_abilities(qp) & QP_SEND))
@@ -122,7 +122,7 @@ static uint32_t burst_at_cursor(const struct qp *qp, const struct send_wqe *wqe,
 				struct outbox *outbox)
 {
 	uint32_t left = wqe->psn_count - psn_distance(qp->requester.psn, wqe->first_psn);
-	uint32_t length = wqe->length < qp->mtu ? wqe->length : qp->mtu;
+	uint32_t length = message_part(wqe->length, 0, qp->mtu);
 	uint32_t most;
 
 	if (wqe->kind->response)

@@ -7,7 +7,6 @@
 #include "emu/objects/mw.h"
 #include "emu/objects/qp_show.h"
 #include "emu/objects/srq.h"
-#include "emu/transport/completer.h"
 #include "emu/transport/grh.h"
 #include "emu/transport/rd_atomic.h"
 #include "emu/transport/responder_internal.h"
@@ -279,9 +278,8 @@ static inline enum responder_fault execute_data(struct qp *qp, const struct pack
 
 	if (fault != RESPONDER_FAULT_NONE || !(packet->op->flags & OPCODE_INVALIDATE))
 		return fault;
-	/* Invalidating waits for pins. */
+	/* Invalidating waits for pins of the window. What the completer has pinned are regions. */
 	message_unpin(message, qp->hca);
-	completer_unpin(qp);
 	/* Before the acknowledgement, so that the requester learns of a failure (IBA 10.6.5.2). */
 	if (mw_invalidate(qp, packet_invalidate_rkey(packet)) != 0)
 		return RESPONDER_FAULT_INVALIDATE;

@@ -228,7 +228,7 @@ static int send_read_response(struct qp *qp, struct responder_resource *resource
 			      struct outbox *outbox)
 {
 	uint64_t offset = (uint64_t)index * qp->mtu;
-	uint32_t length = resource->length - offset < qp->mtu ? resource->length - offset : qp->mtu;
+	uint32_t length = message_part(resource->length, offset, qp->mtu);
 	/* A retransmission from inside the message begins with a MIDDLE, as Linux rxe wants it. */
 	bool first = index == 0;
 	bool last = index + 1 == resource->ranges[0].end;

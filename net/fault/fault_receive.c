@@ -71,6 +71,19 @@ static void filter_keep(struct filter *filter, struct held *held)
 	DL_APPEND(filter->fault->lent, held);
 }
 
+/* @copies of @frame, of which each comes later. */
+static void delay_frame(struct filter *filter, const struct link_frame *frame,
+			const struct flow *flow, const struct verdict *verdict, unsigned int copies)
+{
+	for (; copies; copies--) {
+		struct held *copy = frame_copy(filter->fault, frame, flow, verdict);
+
+		if (copy)
+			lane_delay(&filter->fault->lanes[RECEIVED], copy,
+				   filter->now + verdict->delay);
+	}
+}
+
 static void filter_frame(struct filter *filter)
 {
 	struct link_frame frame = filter->frames[filter->next++];
@@ -93,11 +106,7 @@ static void filter_frame(struct filter *filter)
 	if (verdict.mark)
 		frame.traffic_class = ecn_mark(frame.traffic_class);
 	if (verdict.delay) {
-		for (; copies; copies--) {
-			copy = frame_copy(filter->fault, &frame, &flow, &verdict);
-			if (copy)
-				lane_delay(lane, copy, filter->now + verdict.delay);
-		}
+		delay_frame(filter, &frame, &flow, &verdict, copies);
 		return;
 	}
 	passed = lane_find_swapped(lane, &flow);

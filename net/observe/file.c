@@ -43,7 +43,7 @@ uint64_t observe_wall_clock(void)
 
 /* --- sweeping ------------------------------------------------------------------------------ */
 
-/* With the lock of a process that has ended. */
+/* Of a process that has ended. */
 static void mark_or_remove(int directory, const char *name, int fd)
 {
 	uint64_t ended = 0, now = observe_wall_clock();
@@ -67,7 +67,8 @@ static void sweep_file(int directory, const char *name)
 
 	if (fd < 0)
 		return;
-	if (shared_file_lock(fd))
+	/* Locked by us it would look alive to `urxe ps`; and no process locks it any more. */
+	if (!shared_file_is_locked(fd))
 		mark_or_remove(directory, name, fd);
 	close(fd);
 }

@@ -57,7 +57,7 @@ struct observe {
 /* --- the file ------------------------------------------------------------------------------ */
 
 /* Up to @end, behind what was reserved before. */
-static bool reserve(struct observe *observe, size_t end)
+static bool reserve_space(struct observe *observe, size_t end)
 {
 	size_t before = observe->reserved;
 	int error = shared_file_reserve(observe->fd, before, end - before);
@@ -121,7 +121,7 @@ static bool make_file(struct observe *observe, const char *directory, const char
 		observe->base = NULL;
 		return false;
 	}
-	if (!reserve(observe, OBSERVE_HEADER) || !guard_file(observe->base, MAPPED))
+	if (!reserve_space(observe, OBSERVE_HEADER) || !guard_file(observe->base, MAPPED))
 		return false;
 	observe->header = (struct observe_header *)observe->base;
 	fill_header(observe->header, session);
@@ -195,7 +195,7 @@ static struct block *add_block(struct observe *observe, enum observe_kind kind)
 	block = calloc(1, sizeof(*block));
 	if (!block)
 		return NULL;
-	if (!reserve(observe, OBSERVE_HEADER + (size_t)(index + 1) * OBSERVE_BLOCK)) {
+	if (!reserve_space(observe, OBSERVE_HEADER + (size_t)(index + 1) * OBSERVE_BLOCK)) {
 		free(block);
 		return NULL;
 	}

@@ -6,11 +6,11 @@
  * receives for another HCA it forwards to that one. Which HCA has a number only links
  * know (net/share/slot.h).
  *
- * Called by the core: emu/hca.c for QP numbers and at the end of the process, emu/cm for
- * communication ids and services, emu/transport/xrc_remote.c to reach the process that has an SRQ;
- * emu/transport/pacing.c tells HCAs apart by their blocks of QP numbers. verbs/rdma asks which
- * process listens. A link whose addresses can be shared has one (link.share); with another link all
- * numbers and services are the HCA's own. net/udp/udp_share is that of net/udp.
+ * Called by the core: emu/hca.c for QP numbers, emu/hca_progress.c at the end of the process,
+ * emu/cm for communication ids and services, emu/transport/xrc_remote.c to reach the process that
+ * has an SRQ; emu/transport/pacing.c tells HCAs apart by their blocks of QP numbers. verbs/rdma
+ * asks which process listens. A link whose addresses can be shared has one (link.share); with
+ * another link all numbers and services are the HCA's own. net/udp/udp_share is that of net/udp.
  *
  * Any thread may call at any time. lease, claim and release may wait for other processes that do
  * the same, some milliseconds at worst; forward waits for nothing.

@@ -113,9 +113,18 @@ static int open_connected(struct udp_connection *connection, const struct udp_ad
 		sys_close(fd);
 		return error;
 	}
+	connection->segment.length = 0; /* that was another socket's option */
 	connection->identity = descriptor_identify(fd);
 	__atomic_store_n(&connection->fd, fd, __ATOMIC_RELEASE);
 	return 0;
+}
+
+static void back_off(struct udp_connection *connection)
+{
+	connection->state = UDP_REFUSED;
+	connection->batches = 0;
+	if (connection->backoff < UDP_CONNECT_BACKOFF_MOST)
+		connection->backoff *= 2;
 }
 
 static void try_to_connect(struct udp_link *link, struct udp_address *address,
@@ -129,7 +138,7 @@ static void try_to_connect(struct udp_link *link, struct udp_address *address,
 	if (error) {
 		log_debug("sending to %s without a connection: %s",
 			  gid_to_text(&connection->destination, text), strerror(error));
-		connection->state = UDP_REFUSED;
+		back_off(connection);
 		return;
 	}
 	connection->state = UDP_CONNECTED;
@@ -140,12 +149,12 @@ static void disconnect(struct udp_connection *connection)
 	int fd = descriptor_take(&connection->fd);
 
 	descriptor_close(fd, &connection->identity);
-	connection->state = UDP_REFUSED;
+	back_off(connection);
 }
 
 void udp_connection_renumber(struct udp_connection *connection)
 {
-	if (gid_is_ipv4(&connection->destination) &&
+	if (gid_is_ipv4(&connection->destination) && connection->state == UDP_CONNECTED &&
 	    learn_id(descriptor_number(&connection->fd), &connection->next_id) != 0)
 		disconnect(connection);
 }
@@ -227,6 +236,7 @@ static struct udp_connection *add_connection(struct udp_link *link, struct udp_a
 	    (connection = calloc(1, sizeof(*connection)))) {
 		connection->destination = *destination;
 		connection->fd = -1;
+		connection->backoff = UDP_CONNECT_AFTER;
 		spin_init(&connection->lock);
 		udp_splice_init(&connection->splice);
 		address->connections[address->connection_count] = connection;
@@ -245,7 +255,7 @@ struct udp_connection *udp_connection_take(struct udp_link *link, struct udp_add
 		connection = add_connection(link, address, destination);
 	if (!connection || pthread_spin_trylock(&connection->lock) != 0)
 		return NULL;
-	if (connection->state == UDP_NOT_YET && ++connection->batches == UDP_CONNECT_AFTER)
+	if (connection->state != UDP_CONNECTED && ++connection->batches == connection->backoff)
 		try_to_connect(link, address, connection);
 	if (connection->state == UDP_CONNECTED)
 		return connection;

@@ -33,14 +33,19 @@ struct udp_address;
 enum udp_connection_state {
 	UDP_NOT_YET, /* too little was sent */
 	UDP_CONNECTED,
-	UDP_REFUSED, /* the destination isn't on this machine, or the kernel lacks something */
+	/*
+	 * The destination wasn't on this machine, or the kernel lacked something. That may be over:
+	 * it is tried again, more and more rarely.
+	 */
+	UDP_REFUSED,
 };
 
 struct udp_connection {
 	union ibv_gid destination;
 	pthread_spinlock_t lock;
 	enum udp_connection_state state;
-	unsigned int batches; /* that went there before it was connected */
+	unsigned int batches; /* that went there since it was last tried */
+	unsigned int backoff; /* so many until it is tried again */
 	int fd;
 	struct descriptor_identity identity;
 	uint16_t next_id; /* the identification of the next datagram */

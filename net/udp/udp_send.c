@@ -206,13 +206,29 @@ static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 }
 
 /* Remembered of the peer, but for ECONNREFUSED: sock_diag shows where there is no socket. */
+static void note_earlier(struct batch *batch, int error)
+{
+	if (error != ECONNREFUSED)
+		note_refusal(batch, &batch->connection->destination, error);
+}
+
 static bool was_about_another(struct batch *batch, int error)
 {
 	if (!batch->connection || !udp_is_icmp_error(error))
 		return false;
-	if (error != ECONNREFUSED)
-		note_refusal(batch, &batch->connection->destination, error);
+	note_earlier(batch, error);
 	return true;
+}
+
+static int send_spliced(struct batch *batch, const struct datagram *datagram)
+{
+	uint16_t segment_length = link_packet_length(&datagram->packets[0]);
+	int earlier, sent = udp_splice_send(batch->connection, datagram->bytes,
+					    datagram->vector.iov_len, segment_length, &earlier);
+
+	if (earlier)
+		note_earlier(batch, earlier);
+	return sent;
 }
 
 /* Returns how many datagrams were sent, or -1. */
@@ -225,8 +241,7 @@ static int send_some(struct batch *batch, unsigned int from)
 	int sent;
 
 	if (datagram->spliced)
-		return udp_splice_send(batch->connection, datagram->bytes, datagram->vector.iov_len,
-				       link_packet_length(&datagram->packets[0]));
+		return send_spliced(batch, datagram);
 	while (from + count < batch->datagrams && !datagram[count].spliced)
 		count++;
 	sent = send_batch(descriptor_number(fd), messages, count);

@@ -98,7 +98,7 @@ static bool open_pipe(struct udp_splice *splice)
 	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) < 0)
 		return false;
 	snprintf(name, sizeof(name), "/proc/thread-self/fd/%d", fds[0]);
-	both = sys_open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	both = descriptor_above_standard(sys_open(name, O_RDWR | O_CLOEXEC | O_NONBLOCK));
 	sys_close(fds[0]);
 	sys_close(fds[1]);
 	if (both < 0)
@@ -275,29 +275,31 @@ uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *addre
 /* --- sending ------------------------------------------------------------------------------- */
 
 /* What became of an earlier datagram, which nothing took, is returned once in place of sending. */
-static ssize_t splice_out(struct udp_connection *connection, uint32_t length)
+static ssize_t splice_out(struct udp_connection *connection, uint32_t length, int *earlier)
 {
 	int from = descriptor_number(&connection->splice.pipe);
 	int to = descriptor_number(&connection->fd);
 	ssize_t sent = sys_splice(from, to, length, SPLICE_F_NONBLOCK);
 
-	return sent < 0 && udp_is_icmp_error(errno)
-		       ? sys_splice(from, to, length, SPLICE_F_NONBLOCK)
-		       : sent;
+	if (sent >= 0 || !udp_is_icmp_error(errno))
+		return sent;
+	*earlier = errno;
+	return sys_splice(from, to, length, SPLICE_F_NONBLOCK);
 }
 
 int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t length,
-		    uint16_t segment_length)
+		    uint16_t segment_length, int *earlier)
 {
 	struct udp_splice *splice = &connection->splice;
 	const struct iovec vector = {place, length};
 	ssize_t sent = -1;
 
+	*earlier = 0;
 	splice->lengths[splice->next++ % UDP_SPLICE_BLOCKS] = length;
 	splice->bytes += length;
 	if (udp_connection_set_segment(connection, segment_length) &&
 	    sys_vmsplice(descriptor_number(&splice->pipe), &vector, 1, SPLICE_F_NONBLOCK) == length)
-		sent = splice_out(connection, length);
+		sent = splice_out(connection, length, earlier);
 	if (sent == length)
 		return 1;
 	refuse(splice);

@@ -63,9 +63,11 @@ void udp_splice_after_fork_child(struct udp_splice *splice);
 uint8_t *udp_splice_place(struct udp_link *link, const struct udp_address *address,
 			  struct udp_connection *connection, uint32_t length, uint32_t qpn);
 
-/* Send it, from @place; then the next one has another. Returns 1, or -1 with errno, as sendmmsg()
- * would. */
+/*
+ * Send it, from @place; then the next one has another. Returns 1, or -1 with errno, as sendmmsg()
+ * would. *@earlier: what ICMP has brought of an earlier datagram, or 0.
+ */
 int udp_splice_send(struct udp_connection *connection, uint8_t *place, uint32_t length,
-		    uint16_t segment_length);
+		    uint16_t segment_length, int *earlier);
 
 #endif

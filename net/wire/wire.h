@@ -396,6 +396,14 @@ static inline uint32_t message_packets(uint32_t length, uint32_t mtu)
 	return length == 0 ? 1 : (length + (uint64_t)mtu - 1) / mtu;
 }
 
+/* The payload of the one that begins with byte @offset. */
+static inline uint32_t message_part(uint32_t length, uint64_t offset, uint32_t mtu)
+{
+	uint64_t rest = length - offset;
+
+	return rest < mtu ? rest : mtu;
+}
+
 /* Bytes that bring @length to a multiple of four, IBA 9.2.2. */
 static inline uint32_t pad_length(uint32_t length)
 {

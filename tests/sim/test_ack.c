@@ -4,6 +4,7 @@
  * back, else when nothing more arrives, and always by the deadline that the HCA
  * names. The peer is the test, one round of the HCA at a time.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "emu/receive.h"
@@ -234,6 +235,57 @@ START_TEST(a_poll_that_finds_nothing_sends_it)
 	ck_assert_uint_eq(sent(&peer), 0);
 	hca_acknowledge(peer.node->hca, now(&peer) + ACK_DELAY_POLLED);
 	ck_assert_uint_eq(sent(&peer), 1);
+	peer_see_ack(&peer, peer.psn - 1, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static const struct link_ops *inner;
+static struct hca *ending;
+static bool waits, handler_waits;
+
+static void *end_process(void *unused)
+{
+	waits = hca_request_acks(ending);
+	return NULL;
+}
+
+static unsigned int look_and_send(struct link *link, struct link_packet *packets,
+				  unsigned int count, uint64_t now)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, end_process, NULL), 0);
+	pthread_join(thread, NULL);
+	handler_waits = hca_request_acks(ending);
+	return inner->send(link, packets, count, now);
+}
+
+/*
+ * Off the queue, but not on the wire: another thread that ends the process waits for it. A signal
+ * handler that has interrupted this one would wait in vain.
+ */
+START_TEST(the_end_of_the_process_waits_for_it)
+{
+	static struct link_ops ops;
+	struct peer peer;
+	struct link *link;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	ending = peer.node->hca;
+	link = ending->link;
+	send_writes(&peer, 1);
+	ck_assert(progress(&peer));
+	inner = link->ops;
+	ops = *inner;
+	ops.send = look_and_send;
+	link->ops = &ops;
+	hca_acknowledge(ending, now(&peer) + ACK_DELAY_POLLED);
+	link->ops = inner;
+	ck_assert_uint_eq(sent(&peer), 1);
+	ck_assert(waits && !handler_waits);
+	end_process(NULL);
+	ck_assert(!waits);
 	peer_see_ack(&peer, peer.psn - 1, 0x1f);
 	peer_destroy(&peer);
 }
@@ -586,6 +638,7 @@ int main(void)
 	tcase_add_test(tcase, an_ack_hides_no_earlier_deadline);
 	tcase_add_test(tcase, an_ack_rides_behind_the_answer);
 	tcase_add_test(tcase, a_poll_that_finds_nothing_sends_it);
+	tcase_add_test(tcase, the_end_of_the_process_waits_for_it);
 	tcase_add_test(tcase, what_others_receive_holds_it_up_no_longer);
 	tcase_add_loop_test(tcase, a_stream_is_acknowledged_at_once, 0,
 			    sizeof(streams) / sizeof(*streams));

@@ -53,6 +53,15 @@ static struct cm_message lap_message(void)
 	return lap;
 }
 
+static bool has_alternate(void)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	int mask;
+
+	ck_assert_int_eq(cm_qp_attr(t.id, &attr, &mask), 0);
+	return mask & IBV_QP_ALT_PATH;
+}
+
 /* The answer to a LAP, and nothing of the connection changes. */
 static void expect_status(const struct cm_message *lap, uint8_t status)
 {
@@ -63,6 +72,7 @@ static void expect_status(const struct cm_message *lap, uint8_t status)
 	ck_assert_uint_eq(t.heard.remote_id, CM_PEER_ID);
 	ck_assert_uint_eq(t.heard.local_id, t.id->local_id);
 	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_ESTABLISHED);
+	ck_assert(!has_alternate());
 	cm_peer_event(&t, -1);
 }
 
@@ -528,6 +538,32 @@ START_TEST(connections_get_one)
 }
 END_TEST
 
+/* That which the connection has stays, and both sides describe it as before. */
+START_TEST(a_refusal_leaves_the_one_before)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR};
+	struct connected x;
+	struct path path;
+	int mask;
+
+	connected_create(&x, NULL, 1, true);
+	transfer(&x);
+	x.c.world.nodes[1].gids.entries[2].mtu = 500;
+	path = path_between(&x, 0, 2);
+	ck_assert_int_eq(cm_send_lap(x.callers[0]->id, &path, 8, world_now(&x.c.world)), 0);
+	world_run(&x.c.world, SECOND);
+	ck_assert_int_eq(x.callers[0]->last.status, 8);
+	expect_both(&x, IBV_MIG_ARMED);
+	for (unsigned int i = 0; i < 2; i++) {
+		path = path_between(&x, i, 1);
+		ck_assert_int_eq(cm_qp_attr(x.callers[i]->id, &attr, &mask), 0);
+		ck_assert(mask & IBV_QP_ALT_PATH);
+		ck_assert(gid_equal(&attr.alt_ah_attr.grh.dgid, &path.destination));
+	}
+	connected_destroy(&x);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *rules = tcase_create("rules"), *pairs = tcase_create("pairs");
@@ -545,5 +581,6 @@ int main(void)
 	tcase_add_loop_test(rules, laps_are_answered, 0, 2);
 	tcase_add_loop_test(pairs, connections_migrate, 0, 4);
 	tcase_add_test(pairs, connections_get_one);
+	tcase_add_test(pairs, a_refusal_leaves_the_one_before);
 	return world_main("cm_alternate", tcases);
 }

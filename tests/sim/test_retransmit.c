@@ -2,18 +2,14 @@
 /*
  * What a sequence NAK has sent again (emu/transport/recovery.h): one packet towards a responder
  * that keeps what comes behind a gap, everything from the gap on towards one that drops it, and
- * how the requester learns which it is. Packet by packet: the test is the responder. Timeouts,
- * probes and RNR NAKs: test_retry.
+ * how the requester learns which it is. Packet by packet: the test is the responder. What becomes
+ * of the congestion window: test_retransmit_window; timeouts, probes and RNR NAKs: test_retry.
  */
 #include <stdlib.h>
 
-#include "emu/transport/destination.h"
 #include "net/tuning.h"
 #include "pair.h"
-#include "peer.h"
-
-#define ACK AETH_ACK_UNLIMITED
-#define NAK AETH_NAK_PSN_SEQUENCE
+#include "retransmit.h"
 
 /* These packets come next, and then no other. */
 static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
@@ -21,25 +17,6 @@ static void expect_requests(struct peer *peer, uint32_t psn, uint32_t count)
 	for (uint32_t i = 0; i < count; i++)
 		ck_assert_uint_eq(peer_see(peer).psn, (psn + i) & PSN_MASK);
 	peer_see_none(peer, 20000);
-}
-
-/* The same with one, which wants an answer. */
-static void expect_repeated(struct peer *peer, uint32_t psn)
-{
-	struct packet packet = peer_see(peer);
-
-	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
-	ck_assert(packet.ack_request);
-	peer_see_none(peer, 20000);
-}
-
-/* Whatever comes next, until nothing does. */
-static void see_all(struct peer *peer)
-{
-	struct packet packet;
-
-	while (peer_wait(peer, &packet, 20000))
-		;
 }
 
 static uint64_t resent(const struct peer *peer)
@@ -50,57 +27,6 @@ static uint64_t resent(const struct peer *peer)
 static enum behind_gap behind_gap(const struct peer *peer)
 {
 	return peer->qp->recovery.destination->behind_gap;
-}
-
-static uint64_t in_flight(const struct peer *peer)
-{
-	return peer->qp->recovery.destination->cwnd.in_flight;
-}
-
-/* Requests 0 to @count - 1, of a packet each. */
-static void post(struct peer *peer, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++)
-		peer_post(peer, IBV_WR_RDMA_WRITE, 8, i);
-	for (uint32_t i = 0; i < count; i++)
-		peer_see(peer);
-}
-
-static void expect_completions(struct peer *peer, uint32_t first, uint32_t end)
-{
-	for (uint32_t i = first; i < end; i++)
-		world_expect(peer->node, i, IBV_WC_SUCCESS);
-}
-
-/* All is done, nothing counts as in flight, nothing more is sent. */
-static void expect_end(struct peer *peer)
-{
-	ck_assert_uint_eq(in_flight(peer), 0);
-	ck_assert_uint_eq(peer->qp->recovery.member.in_flight, 0);
-	ck_assert_int_eq(peer->qp->recovery.state, RECOVERY_SENDING);
-	peer_see_none(peer, SECOND);
-	peer_destroy(peer);
-}
-
-/* One request, which takes @time: what is measured first. */
-static void answer_after(struct peer *peer, uint64_t time)
-{
-	post(peer, 1);
-	peer_see_none(peer, time);
-	peer_acknowledge(peer, peer->qp->requester.psn - 1, ACK);
-	expect_completions(peer, 0, 1);
-}
-
-/* A gap at @lost of five, which is filled, by a responder that keeps the others. */
-static void keep_behind(struct peer *peer, uint32_t lost)
-{
-	uint32_t psn = peer->qp->requester.psn;
-
-	post(peer, 5);
-	peer_acknowledge(peer, psn + lost, NAK);
-	expect_repeated(peer, psn + lost);
-	peer_acknowledge(peer, psn + 4, ACK);
-	expect_completions(peer, 0, 5);
 }
 
 /* A peer that is known to keep. Returns the PSN that comes next. */
@@ -409,95 +335,6 @@ START_TEST(a_nak_answers_a_probe)
 	expect_requests(&peer, FIRST_PSN + 5 + 5, 1);
 	peer_acknowledge(&peer, FIRST_PSN + 5 + 5, ACK);
 	expect_completions(&peer, 0, 6);
-	expect_end(&peer);
-}
-END_TEST
-
-/* What is lost of a window reduces it once, in however many round trips that is found out. */
-START_TEST(one_reduction_a_window)
-{
-	const uint64_t round_trip = 2 * CWND_ROUND_LEAST;
-	struct peer peer;
-	const struct cwnd *cwnd;
-	uint32_t psn;
-
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	cwnd = &peer.qp->recovery.destination->cwnd;
-	answer_after(&peer, round_trip);
-	keep_behind(&peer, 0);
-	ck_assert_uint_eq(cwnd->reductions, 1);
-	psn = peer.qp->requester.psn;
-	post(&peer, 10);
-	for (uint32_t lost = 0; lost < 8; lost += 2) {
-		peer_see_none(&peer, round_trip);
-		peer_acknowledge(&peer, psn + lost, NAK);
-		expect_repeated(&peer, psn + lost);
-		ck_assert_uint_eq(cwnd->reductions, 2);
-	}
-	peer_acknowledge(&peer, psn + 9, ACK);
-	expect_completions(&peer, 0, 10);
-	answer_after(&peer, round_trip);
-	post(&peer, 2);
-	peer_acknowledge(&peer, psn + 11, NAK);
-	see_all(&peer);
-	ck_assert_uint_eq(cwnd->reductions, 3);
-	peer_acknowledge(&peer, psn + 12, ACK);
-	expect_completions(&peer, 0, 2);
-	expect_end(&peer);
-}
-END_TEST
-
-/* When what is missing is acknowledged, in quarters of a round trip after its NAK. */
-static const struct {
-	unsigned int quarters;
-	bool late; /* too soon for what was sent again: it had been late */
-} late_packets[] = {{0, true}, {2, true}, {4, false}, {6, false}};
-
-#define LATE_PACKETS (sizeof(late_packets) / sizeof(late_packets[0]))
-
-/* The first of five is missing; @quarters later comes @syndrome of the one that is @next behind. */
-static const struct cwnd *late_packet(struct peer *peer, unsigned int quarters, uint32_t next,
-				      uint8_t syndrome)
-{
-	const uint64_t round_trip = 4 * CWND_ROUND_LEAST;
-	uint32_t psn;
-
-	peer_create(peer, IBV_QPT_RC, NULL);
-	answer_after(peer, round_trip);
-	psn = peer->qp->requester.psn;
-	post(peer, 5);
-	peer_acknowledge(peer, psn, NAK);
-	expect_repeated(peer, psn);
-	peer_see_none(peer, quarters * round_trip / 4);
-	peer_acknowledge(peer, psn + next, syndrome);
-	return &peer->qp->recovery.destination->cwnd;
-}
-
-START_TEST(a_late_packet_restores_the_window)
-{
-	const struct cwnd *cwnd;
-	struct peer peer;
-
-	cwnd = late_packet(&peer, late_packets[_i].quarters, 4, ACK);
-	expect_completions(&peer, 0, 5);
-	ck_assert_int_eq(cwnd->size.limit >= cwnd->before.limit, late_packets[_i].late);
-	expect_end(&peer);
-}
-END_TEST
-
-/* And the next loss counts, though it is of the same window. */
-START_TEST(a_loss_after_a_late_packet)
-{
-	const struct cwnd *cwnd;
-	struct peer peer;
-
-	cwnd = late_packet(&peer, late_packets[_i].quarters, 2, NAK);
-	expect_completions(&peer, 0, 2);
-	ck_assert_uint_eq(cwnd->reductions, 1 + late_packets[_i].late);
-	ck_assert_uint_lt(cwnd->size.limit, cwnd->before.limit);
-	see_all(&peer);
-	peer_acknowledge(&peer, peer.qp->requester.psn - 1, ACK);
-	expect_completions(&peer, 2, 5);
 	expect_end(&peer);
 }
 END_TEST
@@ -821,9 +658,6 @@ int main(void)
 	tcase_add_test(kept, a_lost_repetition_is_probed_for);
 	tcase_add_test(kept, a_lost_read_request);
 	tcase_add_test(kept, a_nak_answers_a_probe);
-	tcase_add_test(kept, one_reduction_a_window);
-	tcase_add_loop_test(kept, a_late_packet_restores_the_window, 0, LATE_PACKETS);
-	tcase_add_loop_test(kept, a_loss_after_a_late_packet, 0, LATE_PACKETS);
 	tcase_add_test(kept, a_retransmission_that_was_given_up);
 	tcase_add_loop_test(dropped, from_the_second_time_on_at_once, 0, 2);
 	tcase_add_test(dropped, what_was_sent_again_proves_nothing);

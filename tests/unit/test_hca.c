@@ -96,7 +96,7 @@ START_TEST(half_of_the_numbers)
 	link_of_core.share = &share;
 	ck_assert_int_eq(table_init(&core.qps, core.host, 1000, 1000), 0);
 	for (unsigned int i = 0; i < 2 * LEASED; i++) {
-		ck_assert_int_eq(hca_reserve_qpn(&core, &number), 0);
+		ck_assert_int_eq(hca_reserve_qpn(&core, "queue pair", &number), 0);
 		ck_assert_uint_eq(leases, 1 + i / (LEASED / 2));
 		ck_assert_uint_eq(core.qps.capacity, leases * LEASED);
 	}

@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -321,6 +323,33 @@ START_TEST(is_truncated)
 	for (unsigned int i = 0; i <= OBSERVE_BLOCK / 64; i++)
 		ck_assert_ptr_nonnull(observe_claim(observe, OBSERVE_CQ, 0));
 	observe_close(observe);
+}
+END_TEST
+
+static void *sweep_always(void *done)
+{
+	while (!atomic_load((atomic_bool *)done))
+		observe_sweep(directory);
+	return NULL;
+}
+
+/* Though another process looks which files are to be removed. */
+START_TEST(a_sweep_revives_none)
+{
+	pid_t pid = killable_process(show, NULL);
+	atomic_bool done = false;
+	pthread_t thread;
+
+	kill_and_wait(pid);
+	ck_assert_int_eq(pthread_create(&thread, NULL, sweep_always, &done), 0);
+	for (int i = 0; i < 500; i++) {
+		struct observed *process = read_one();
+
+		ck_assert_int_eq(process->state, OBSERVED_ENDED);
+		observed_free(process);
+	}
+	atomic_store(&done, true);
+	pthread_join(thread, NULL);
 }
 END_TEST
 
@@ -667,6 +696,7 @@ int main(void)
 	tcase_add_test(tests, grows_without_being_cancelled);
 	tcase_add_test(tests, is_truncated);
 	tcase_add_test(tests, tells_what_became_of_a_process);
+	tcase_add_test(tests, a_sweep_revives_none);
 	tcase_add_test(tests, what_ended_is_swept);
 	tcase_add_test(tests, a_limit_leaves_what_ended);
 	tcase_add_test(tests, what_lives_is_kept);

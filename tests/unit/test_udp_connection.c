@@ -303,6 +303,16 @@ static void refuse_latest(void)
 	close(fd);
 }
 
+/* What a firewall has said of the latest, as those are told that ask about @to. */
+static void expect_refusal(void)
+{
+	struct link_peer peer;
+
+	from.link->ops->describe_peer(from.link, &traffic->path, traffic->dest_qp, &peer);
+	ck_assert_int_eq(peer.refused, EHOSTUNREACH);
+	((struct udp_link *)from.link)->refusal.error = 0;
+}
+
 /* Nor is what a firewall says. In a namespace of its own, for the raw socket. */
 START_TEST(a_firewall_refuses)
 {
@@ -320,9 +330,11 @@ START_TEST(a_firewall_refuses)
 		refuse_latest();
 		ck_assert_uint_eq(send_some(&from, traffic, 0, traffic->count), 0);
 		expect(&to, traffic, 0, traffic->count, 64);
+		expect_refusal();
 		refuse_latest();
 		ck_assert_uint_eq(send_some(&from, traffic, TRAIN, 1), 0);
 		expect(&to, traffic, TRAIN, 1, 64);
+		expect_refusal();
 		ck_assert_int_eq(connection->state, UDP_CONNECTED);
 	}
 }

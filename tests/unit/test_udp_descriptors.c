@@ -188,7 +188,10 @@ START_TEST(questions)
 }
 END_TEST
 
-/* One that doesn't know any more how the kernel numbers its packets isn't used, nor kept. */
+/*
+ * One that doesn't know any more how the kernel numbers its packets isn't used, nor kept; and
+ * after a while there is another.
+ */
 START_TEST(a_connection_that_is_given_up)
 {
 	struct udp_connection *connection;
@@ -202,8 +205,12 @@ START_TEST(a_connection_that_is_given_up)
 		udp_connection_renumber(connection);
 		ck_assert_int_eq(connection->state, UDP_REFUSED);
 		ck_assert_uint_eq(open_descriptors(), before - 1);
-		send_some(&from, traffic, 0, TRAIN);
-		expect(&to, traffic, 0, TRAIN, 64);
+		for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++) {
+			send_some(&from, traffic, 0, TRAIN);
+			expect(&to, traffic, 0, TRAIN, 64);
+		}
+		ck_assert_int_eq(connection->state, UDP_CONNECTED);
+		ck_assert_uint_eq(open_descriptors(), before);
 	}
 	close_all();
 }

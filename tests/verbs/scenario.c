@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
@@ -346,11 +347,29 @@ static struct sockaddr *node_address(uint16_t port)
 	return (struct sockaddr *)&address;
 }
 
+/* Which has errors of its own. */
+static int look_up(void)
+{
+	const struct rdma_addrinfo hints = {.ai_flags = RAI_NUMERICHOST | RAI_PASSIVE,
+					    .ai_port_space = RDMA_PS_TCP};
+	struct rdma_addrinfo *found;
+	int error = rdma_getaddrinfo(fixture_address(), "7471", &hints, &found);
+
+	if (!error)
+		rdma_freeaddrinfo(found);
+	else if (error == EAI_MEMORY)
+		error = ENOMEM;
+	else if (error == EAI_SYSTEM)
+		error = errno;
+	return error;
+}
+
 static int connection_make(struct connection *connection)
 {
 	struct rdma_conn_param param = {.responder_resources = 1, .retry_count = 7};
 	uint16_t port;
 
+	try(look_up());
 	try_errno(connection->channel = rdma_create_event_channel());
 	try_errno(rdma_create_id(connection->channel, &connection->listener, NULL, RDMA_PS_TCP) ==
 		  0);

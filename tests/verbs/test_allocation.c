@@ -92,6 +92,7 @@ static void run_child(const struct variant *variant, long number)
 	said_end(&said);
 	fputs(said.text, stderr);
 	must_msg(error != ENOMEM || *said.text, "ENOMEM without a word");
+	must_msg(!said_count(&said, CAUSE_LIMIT_REACHED), "not for lack of memory");
 	if (!reached)
 		_exit(error ? 1 : UNREACHED);
 	error = scenario();

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/tuning.h"
 #include "tests/must.h"
 #include "tests/progress_threads.h"
 #include "tests/run_suite.h"
@@ -205,6 +206,39 @@ START_TEST(groups_take_descriptors_until_there_is_none)
 		}
 	}
 	set_limit(before.rlim_cur);
+	pair_close(&pair);
+}
+END_TEST
+
+/* --- without stdio ---------------------------------------------------------------------- */
+
+/* What a daemon without stdio opens there, or prints, is none of the library's. */
+START_TEST(none_is_stdin_stdout_or_stderr)
+{
+	struct ibv_comp_channel *channel;
+	int saved[3], client, server, taken = 0;
+	struct pair pair;
+
+	for (int fd = 0; fd < 3; fd++) {
+		saved[fd] = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		must(saved[fd] >= 3 && close(fd) == 0);
+	}
+	pair_open(&pair, IBV_QPT_RC, 0);
+	channel = ibv_create_comp_channel(pair.context);
+	must(channel);
+	for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++) {
+		must(post_write(&pair, 1) == 0);
+		must(wait_completion(pair.send_cq).status == IBV_WC_SUCCESS);
+	}
+	open_streams(&client, &server);
+	for (int fd = 0; fd < 3; fd++) {
+		taken |= (fcntl(fd, F_GETFD) >= 0) << fd;
+		must(dup2(saved[fd], fd) == fd && close(saved[fd]) == 0);
+	}
+	ck_assert_int_eq(taken, 0);
+	ck_assert_int_eq(rclose(client), 0);
+	ck_assert_int_eq(rclose(server), 0);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
 	pair_close(&pair);
 }
 END_TEST
@@ -494,6 +528,7 @@ int main(void)
 	tcase_add_test(tests, repoll_wait_needs_no_descriptor);
 	tcase_add_test(tests, what_cant_be_opened_leaves_none);
 	tcase_add_test(tests, groups_take_descriptors_until_there_is_none);
+	tcase_add_test(tests, none_is_stdin_stdout_or_stderr);
 	tcase_add_loop_test(tests, a_device_without_its_descriptors_is_gone, 0, 2 * INSTEADS);
 	tcase_add_loop_test(tests, a_listener_learns_that_its_device_is_gone, 0, INSTEADS);
 	tcase_add_loop_test(tests, rsockets_are_closed_without_their_descriptors, 0, INSTEADS);

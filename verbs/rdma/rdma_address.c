@@ -15,7 +15,7 @@
 #include "emu/hca.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
-#include "net/syscalls.h"
+#include "net/route.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
 #include "verbs/rdma/rdma.h"
@@ -201,63 +201,13 @@ int urxe_rdma_bind_addr(struct rdma_cm_id *ibv, struct sockaddr *address)
 
 /* --- the way to a destination -------------------------------------------------------- */
 
-/* Of the route that @fd is connected by, or of a link further on that the kernel knows of. */
-static uint32_t connected_mtu(int fd, int family)
-{
-	const bool ipv4 = family == AF_INET;
-	socklen_t length = sizeof(int);
-	int mtu;
-
-	if (getsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU, &mtu,
-		       &length) < 0)
-		return UINT32_MAX;
-	return mtu;
-}
-
-/*
- * Ask the kernel's routing: what would a datagram to @destination have as its
- * source, and how long may it be? *@source (any address: to be chosen) becomes the one, *@mtu the
- * other, unless that is NULL. Returns 0 or an errno.
- */
-static int ask_routing(const struct sockaddr *destination, struct sockaddr_storage *source,
-		       uint32_t *mtu)
-{
-	int fd = sys_socket(destination->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_storage from = *source, to = {0};
-	socklen_t length = rdma_sockaddr_length(destination);
-	int error = 0;
-
-	if (fd < 0)
-		return errno;
-	memcpy(&to, destination, length);
-	/* connect() wants some port; binding must not collide with one. */
-	((struct sockaddr_in *)&to)->sin_port = htons(ROCE_V2_UDP_PORT);
-	((struct sockaddr_in *)&from)->sin_port = 0;
-	if ((!rdma_sockaddr_is_any((struct sockaddr *)&from) &&
-	     bind(fd, (struct sockaddr *)&from, length) < 0) ||
-	    sys_connect(fd, &to, length) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&from, &length) < 0)
-		error = errno;
-	else if (mtu)
-		*mtu = connected_mtu(fd, destination->sa_family);
-	sys_close(fd);
-	if (!error)
-		*source = from;
-	return error;
-}
-
 enum kind { KIND_GLOBAL, KIND_LINK_LOCAL, KIND_LOOPBACK };
 
 static enum kind kind_of(const union ibv_gid *gid)
 {
-	struct in6_addr address;
-
-	memcpy(&address, gid, sizeof(address));
-	if (gid_is_ipv4(gid))
-		return gid->raw[12] == 127 ? KIND_LOOPBACK : KIND_GLOBAL;
-	if (IN6_IS_ADDR_LOOPBACK(&address))
+	if (gid_is_loopback(gid))
 		return KIND_LOOPBACK;
-	return IN6_IS_ADDR_LINKLOCAL(&address) ? KIND_LINK_LOCAL : KIND_GLOBAL;
+	return IN6_IS_ADDR_LINKLOCAL((const struct in6_addr *)gid) ? KIND_LINK_LOCAL : KIND_GLOBAL;
 }
 
 static bool reaches(const union ibv_gid *source, const struct sockaddr *destination)
@@ -378,7 +328,7 @@ static int choose_source(struct rdma_id *id, int *found)
 	struct sockaddr_storage routed = addr.src_storage;
 	bool bound = !rdma_sockaddr_is_any(&addr.src_addr);
 	bool multicast = gid_is_multicast(&addr.addr.ibaddr.dgid);
-	int error = ask_routing(&addr.dst_addr, &routed, NULL);
+	int error = route_ask(&addr.dst_addr, &routed, NULL);
 	union ibv_gid source;
 
 	if (error && !multicast)
@@ -444,7 +394,7 @@ int rdma_check_way(const struct rdma_addr *addr, uint32_t *mtu)
 	*mtu = UINT32_MAX;
 	if (gid_is_multicast(&ip.addr.ibaddr.dgid))
 		return 0;
-	return ask_routing(&ip.dst_addr, &source, mtu);
+	return route_ask(&ip.dst_addr, &source, mtu);
 }
 
 /* 0 or EINVAL. */

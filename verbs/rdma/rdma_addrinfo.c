@@ -110,6 +110,8 @@ static int look_up(const char *node, const char *service, int socket_type,
 	if (info->ai_family != AF_IB)
 		wanted.ai_family = info->ai_family;
 	error = getaddrinfo(node, service, &wanted, &found);
+	if (error == EAI_MEMORY)
+		return error; /* as where any other memory is lacking: find_info() */
 	if (error)
 		return refuse(error, CAUSE_CM_ADDRINFO, "rdma_getaddrinfo(): %s, %s: %s",
 			      node ? node : "no host", service ? service : "no service",
@@ -158,11 +160,11 @@ static int find_info(const char *node, const char *service, const struct rdma_ad
 			      "rdma_getaddrinfo(): ai_flags is 0x%x", hints->ai_flags);
 	}
 	info = calloc(1, sizeof(*info));
-	if (!info)
-		return EAI_MEMORY;
 	pthread_cleanup_push(free_info, info);
-	error = fill_in(node, service, hints ? hints : &no_hints, info);
+	error = info ? fill_in(node, service, hints ? hints : &no_hints, info) : EAI_MEMORY;
 	pthread_cleanup_pop(error != 0);
+	if (error == EAI_MEMORY)
+		return refuse(error, CAUSE_OUT_OF_MEMORY, "for rdma_getaddrinfo()");
 	if (!error)
 		*result = info;
 	return error;

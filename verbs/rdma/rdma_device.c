@@ -54,16 +54,26 @@ static int open_device(struct device *device, struct opened *entry)
 	return 0;
 }
 
-/* The table's entry for @device, open. Returns 0 or an errno. */
-static int get_entry(struct device *device, struct opened **entry)
+/* Returns 0 or ENOMEM. */
+static int make_table(void)
 {
 	struct device *devices;
 	unsigned int count = devices_all(&devices);
 
 	if (!table)
 		table = calloc(count, sizeof(*table));
-	if (!table)
-		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for the devices of rdma_cm");
+	return table ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for the devices of rdma_cm");
+}
+
+/* The table's entry for @device, open. Returns 0 or an errno. */
+static int get_entry(struct device *device, struct opened **entry)
+{
+	struct device *devices;
+	int error = make_table();
+
+	if (error)
+		return error;
+	devices_all(&devices);
 	*entry = &table[device - devices];
 	if ((*entry)->context && device->hca->failed)
 		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);
@@ -75,7 +85,8 @@ unsigned int rdma_open_devices(struct device **devices)
 	unsigned int count = devices_all(devices);
 	struct opened *entry;
 
-	for (unsigned int i = 0; i < count; i++) {
+	make_table();
+	for (unsigned int i = 0; table && i < count; i++) {
 		int error = get_entry(&(*devices)[i], &entry);
 
 		if (error)
@@ -253,7 +264,9 @@ struct ibv_context **urxe_rdma_get_devices(int *result)
 			list[opened++] = &table[i].context->verbs.context;
 	}
 	rdma_leave();
-	if (list && opened == 0) {
+	if (!list) {
+		list = fail(refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a list of devices"));
+	} else if (opened == 0) {
 		free(list);
 		list = fail(ENODEV);
 	}

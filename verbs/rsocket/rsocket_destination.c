@@ -9,7 +9,7 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
-#include "net/syscalls.h"
+#include "net/route.h"
 #include "verbs/rsocket/rsocket_datagram_internal.h"
 
 /*
@@ -99,23 +99,19 @@ static int find_local(const struct rsocket *rs, const struct sockaddr_storage *r
 {
 	struct sockaddr_storage bound;
 	socklen_t length = sizeof(bound);
-	int fd, error = 0;
+	int error;
 
 	if (getsockname(rs->fd, (struct sockaddr *)&bound, &length) < 0)
 		return errno;
-	fd = sys_socket(rs->domain, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
-	if (fd < 0)
-		return errno;
-	length = sizeof(*local);
-	if (sys_connect(fd, remote, datagram_address_size(remote)) < 0 ||
-	    getsockname(fd, (struct sockaddr *)local, &length) < 0)
-		error = errno;
-	sys_close(fd);
+	*local = (struct sockaddr_storage){0};
+	error = route_ask((const struct sockaddr *)remote, local, NULL);
+	if (error)
+		return error;
 	/* It was bound to one, perhaps another than the kernel would choose. */
-	if (!error && !endpoint_is_any(&bound))
+	if (!endpoint_is_any(&bound))
 		*local = bound;
 	((struct sockaddr_in *)local)->sin_port = datagram_port(&bound);
-	return error;
+	return 0;
 }
 
 int rsocket_destination_add(struct rsocket *rs, const struct sockaddr_storage *address,

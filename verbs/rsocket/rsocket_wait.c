@@ -25,7 +25,7 @@ bool rsocket_wake_open(struct rsocket_wake *wake)
 	descriptor_verify(&wake->fd, &wake->identity);
 	if (wake->fd >= 0)
 		return true;
-	wake->fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	wake->fd = descriptor_above_standard(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
 	if (wake->fd >= 0)
 		wake->identity = descriptor_identify(wake->fd);
 	return wake->fd >= 0;
