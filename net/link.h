@@ -235,10 +235,9 @@ struct link_ops {
 	void (*leave)(struct link *link, const union ibv_gid *group);
 
 	/*
-	 * UD QPs and the connection manager show or use what a GRH tells: frames have the hop limit
-	 * and the flow label from now on, and those of the loopback device, where no router marks
-	 * packets (ECN), the traffic class. Costs a little per frame. May be NULL for a link whose
-	 * frames always have them.
+	 * A UD QP shows its receives the hop limit and the flow label of what they receive: frames
+	 * have all of a GRH from now on. Costs a little per frame. May be NULL for a link whose
+	 * frames always have it.
 	 */
 	void (*receive_grh)(struct link *link);
 

@@ -84,7 +84,6 @@ int cm_id_create(struct cm *cm, void *context, struct cm_id **id)
 {
 	/* Leasing may wait for other processes; it is done when the first id is created. */
 	first_comm_id(cm);
-	link_receive_grh(cm->hca->link); /* cm_path_back() */
 	pthread_mutex_lock(&cm->lock);
 	*id = cm_id_new(cm, context);
 	if (*id)

@@ -36,34 +36,25 @@ struct option {
 	bool required;
 };
 
-static const struct option receive_options_ipv4[] = {{}};
+static const struct option receive_options_ipv4[] = {
+	{IPPROTO_IP, IP_RECVTOS, 1, true},
+	{},
+};
 
 static const struct option receive_options_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_V6ONLY, 1, true},
 	/* Linux rxe sends checksum 0 over IPv6 too; the ICRC protects the packet. */
 	{IPPROTO_UDP, UDP_NO_CHECK6_RX, 1, false},
-	{},
-};
-
-/* Of each datagram, which has its price: 0.07 us of the 3.5 that half a round trip takes. */
-static const struct option receive_ecn_ipv4[] = {
-	{IPPROTO_IP, IP_RECVTOS, 1, true},
-	{},
-};
-
-static const struct option receive_ecn_ipv6[] = {
 	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
 	{},
 };
 
 static const struct option receive_grh_ipv4[] = {
-	{IPPROTO_IP, IP_RECVTOS, 1, true},
 	{IPPROTO_IP, IP_RECVTTL, 1, true},
 	{},
 };
 
 static const struct option receive_grh_ipv6[] = {
-	{IPPROTO_IPV6, IPV6_RECVTCLASS, 1, true},
 	{IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1, true},
 	{IPPROTO_IPV6, IPV6_FLOWINFO, 1, false},
 	{},
@@ -146,13 +137,6 @@ int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int
 
 	if (error)
 		return error;
-	/* On the loopback device no router marks packets: udp_address_receive_grh(). */
-	if (!gid_is_loopback(gid))
-		error = set_options(*fd, gid_is_ipv4(gid) ? receive_ecn_ipv4 : receive_ecn_ipv6);
-	if (error) {
-		sys_close(*fd);
-		return error;
-	}
 	set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, size);
 	if (link->segmentation && setsockopt(*fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)) < 0)
 		log_info("the kernel has no UDP_GRO: receiving packets one by one");

@@ -6,6 +6,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -240,6 +243,36 @@ START_TEST(edge_triggered)
 	ck_assert_int_eq(rshutdown(client, SHUT_WR), 0);
 	expect_event(server, EPOLLOUT | EPOLLRDHUP);
 	expect_nothing();
+}
+END_TEST
+
+/* The room that riowrite() found none of is there again as soon as the peer's node has answered. */
+START_TEST(room_to_write)
+{
+	static char mapped[1 << 20], bytes[sizeof(mapped)];
+	int fds[2], mappings = 1;
+	uint16_t port;
+	int listener = open_listener(&port);
+
+	must(rsetsockopt(listener, SOL_RDMA, RDMA_IOMAPSIZE, &mappings, sizeof(mappings)) == 0);
+	fds[0] = open_stream();
+	connect_to(listener, port, fds[0], &fds[1]);
+	must(riomap(fds[0], mapped, sizeof(mapped), PROT_WRITE, 0, 0) == 0);
+	settle(fds[0], fds[1]);
+	add(fds[1], EPOLLOUT | EPOLLET);
+	expect_event(fds[1], EPOLLOUT);
+	for (int i = 0; i < 10; i++) {
+		size_t written;
+
+		do
+			written = riowrite(fds[1], bytes, sizeof(bytes), 0, MSG_DONTWAIT);
+		while (written == sizeof(bytes));
+		must(written != (size_t)-1 || errno == EAGAIN);
+		expect_event(fds[1], EPOLLOUT);
+	}
+	ck_assert_int_eq(rclose(fds[0]), 0);
+	ck_assert_int_eq(rclose(fds[1]), 0);
+	ck_assert_int_eq(rclose(listener), 0);
 }
 END_TEST
 
@@ -601,6 +634,45 @@ START_TEST(closed_by_number)
 }
 END_TEST
 
+/* A descriptor that is in @epoll besides those of the application. */
+static int find_marker(void)
+{
+	char name[64];
+	FILE *file;
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", epoll);
+	file = fopen(name, "r");
+	must(file);
+	while (fscanf(file, " tfd: %d", &fd) != 1)
+		must(fscanf(file, "%*[^\n]") != EOF);
+	fclose(file);
+	return fd;
+}
+
+/* By an application that closes what it doesn't know, and opens others: it is told of those. */
+START_TEST(closed_marker)
+{
+	const int number = find_marker(), event = eventfd(1, EFD_CLOEXEC);
+
+	must(dup2(pipes[0], number) == number);
+	add(number, EPOLLIN);
+	expect_nothing();
+	must(write(pipes[1], "a", 1) == 1);
+	expect_event(number, EPOLLIN);
+	ck_assert_int_eq(change(EPOLL_CTL_DEL, number, 0), 0);
+	must(dup2(event, number) == number);
+	add(number, EPOLLIN);
+	expect_event(number, EPOLLIN);
+	ck_assert_int_eq(change(EPOLL_CTL_DEL, number, 0), 0);
+	must(close(event) == 0);
+	must(close(number) == 0);
+	add(server, EPOLLIN);
+	send_all(client, "a", 1);
+	expect_event(server, EPOLLIN);
+}
+END_TEST
+
 static int wait_in_child(void)
 {
 	struct epoll_event told[4];
@@ -641,15 +713,26 @@ END_TEST
 int main(void)
 {
 	const TTest *const all[] = {
-		bad_arguments,	errors_as_the_kernels,
-		ordinary_alone, level_triggered,
-		edge_triggered, one_shot,
-		unconnected,	listening,
-		datagrams,	fair,
-		sleeping,	closed_meanwhile,
-		many_threads,	changed_all_the_time,
-		cancelled,	interrupted,
-		closed_rsocket, closed_by_number,
+		bad_arguments,
+		errors_as_the_kernels,
+		ordinary_alone,
+		level_triggered,
+		edge_triggered,
+		room_to_write,
+		one_shot,
+		unconnected,
+		listening,
+		datagrams,
+		fair,
+		sleeping,
+		closed_meanwhile,
+		many_threads,
+		changed_all_the_time,
+		cancelled,
+		interrupted,
+		closed_rsocket,
+		closed_by_number,
+		closed_marker,
 		forked,
 	};
 

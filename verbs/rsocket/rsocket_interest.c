@@ -4,7 +4,8 @@
  *
  * The application may close an epoll descriptor by close(2), and the kernel give its number to
  * another: all epolls have the same inode, by which nothing can be told. So the kernel's epoll of
- * each instance has a descriptor of ours in it, the marker, of which it is asked nothing.
+ * each instance has a descriptor of ours in it, the marker, of which it is asked nothing. That is a
+ * socket: the application may close it, too, and no other file has its inode (net/descriptor.h).
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -19,11 +20,16 @@
 
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 
+struct marker {
+	int fd; /* -1: there was none yet */
+	struct descriptor_identity identity;
+};
+
 /* Under a lock of its own, a leaf, which a fork takes. */
 static struct {
 	pthread_mutex_t lock;
 	struct rsocket_epoll *list;
-	struct rsocket_wake marker;
+	struct marker marker;
 } instances = {.lock = PTHREAD_MUTEX_INITIALIZER, .marker = {.fd = -1}};
 
 /* --- forks ----------------------------------------------------------------------------------- */
@@ -96,8 +102,8 @@ static void remove_interest(struct rsocket_interest *interest)
 
 /* --- instances ------------------------------------------------------------------------------- */
 
-/* With a reference, or NULL; and the *@marker's descriptor. */
-static struct rsocket_epoll *find(int fd, int *marker)
+/* With a reference, or NULL; and the *@marker. */
+static struct rsocket_epoll *find(int fd, struct marker *marker)
 {
 	struct rsocket_epoll *epoll;
 
@@ -105,33 +111,49 @@ static struct rsocket_epoll *find(int fd, int *marker)
 	DL_SEARCH_SCALAR(instances.list, epoll, fd, fd);
 	if (epoll)
 		atomic_fetch_add(&epoll->users, 1);
-	*marker = instances.marker.fd;
+	*marker = instances.marker;
 	pthread_mutex_unlock(&instances.lock);
 	return epoll;
 }
 
-static bool has_marker(int fd, int marker)
+/* Of another file by its number the application would be told nothing any more. */
+static bool has_marker(int fd, const struct marker *marker)
 {
 	struct epoll_event nothing = {};
 
-	return sys_epoll_ctl(fd, EPOLL_CTL_MOD, marker, &nothing) == 0;
+	return descriptor_is(marker->fd, &marker->identity) &&
+	       sys_epoll_ctl(fd, EPOLL_CTL_MOD, marker->fd, &nothing) == 0;
+}
+
+/* With instances.lock. Its descriptor, or -1 with errno. */
+static int open_marker(void)
+{
+	struct marker *marker = &instances.marker;
+
+	descriptor_verify(&marker->fd, &marker->identity);
+	if (marker->fd >= 0)
+		return marker->fd;
+	marker->fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (marker->fd >= 0)
+		marker->identity = descriptor_identify(marker->fd);
+	return marker->fd;
 }
 
 /* *@had: it had it already. 0 or an errno. */
 static int add_marker(int fd, bool *had)
 {
 	struct epoll_event nothing = {};
-	bool open;
 	int marker;
 
-	pthread_mutex_lock(&instances.lock);
-	open = rsocket_wake_open(&instances.marker);
-	marker = instances.marker.fd;
-	pthread_mutex_unlock(&instances.lock);
 	*had = false;
-	if (open && sys_epoll_ctl(fd, EPOLL_CTL_ADD, marker, &nothing) == 0)
+	pthread_mutex_lock(&instances.lock);
+	marker = open_marker();
+	pthread_mutex_unlock(&instances.lock);
+	if (marker < 0)
+		return errno;
+	if (sys_epoll_ctl(fd, EPOLL_CTL_ADD, marker, &nothing) == 0)
 		return 0;
-	*had = open && errno == EEXIST;
+	*had = errno == EEXIST;
 	return *had ? 0 : errno;
 }
 
@@ -172,9 +194,10 @@ static void forget(struct rsocket_epoll *epoll)
 /* With control. */
 static struct rsocket_epoll *get_marked(int fd)
 {
-	int error, marker;
-	bool had;
 	struct rsocket_epoll *epoll;
+	struct marker marker;
+	bool had;
+	int error;
 
 	error = add_marker(fd, &had);
 	epoll = find(fd, &marker);
@@ -192,10 +215,10 @@ static struct rsocket_epoll *get_marked(int fd)
 
 struct rsocket_epoll *rsocket_epoll_get(int fd)
 {
-	int marker;
+	struct marker marker;
 	struct rsocket_epoll *epoll = find(fd, &marker);
 
-	if (epoll && has_marker(fd, marker))
+	if (epoll && has_marker(fd, &marker))
 		return epoll;
 	if (epoll)
 		rsocket_epoll_put(epoll);
@@ -220,7 +243,7 @@ void rsocket_epoll_forget_closed(void)
 	lock_control();
 	/* Nothing is added or removed but with control. */
 	DL_FOREACH_SAFE (instances.list, epoll, next) {
-		if (!has_marker(epoll->fd, instances.marker.fd))
+		if (!has_marker(epoll->fd, &instances.marker))
 			forget(epoll);
 	}
 	pthread_mutex_unlock(&control);
@@ -228,13 +251,13 @@ void rsocket_epoll_forget_closed(void)
 
 int rsocket_epoll_close(int fd)
 {
-	int marker;
-	bool open;
 	struct rsocket_epoll *epoll;
+	struct marker marker;
+	bool open;
 
 	lock_control();
 	epoll = find(fd, &marker);
-	open = epoll && has_marker(fd, marker);
+	open = epoll && has_marker(fd, &marker);
 	if (epoll) {
 		forget(epoll);
 		rsocket_epoll_put(epoll);

@@ -221,6 +221,8 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 		 : !find_mapping(rs, offset, &place) ? EINVAL
 		 : room == 0			     ? EAGAIN
 						     : 0;
+	if (*error == EAGAIN)
+		rs->news_out++;
 	if (*error)
 		return 0;
 	if (length > room)
