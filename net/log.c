@@ -14,6 +14,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "net/file_limit.h"
 #include "net/syscalls.h"
 
 #define LINE_MAX_LENGTH 1536
@@ -63,7 +64,7 @@ static void write_line(const char *level, const char *format, va_list arguments)
 	line[length++] = '\n';
 
 	/* There is no place to report that stderr can't be written to. */
-	sys_write(STDERR_FILENO, line, length);
+	file_limit_write(STDERR_FILENO, line, length);
 	errno = error; /* logging must be free of effects at any place */
 }
 
@@ -81,6 +82,7 @@ void log_write(enum log_level level, const char *format, ...)
 void log_paragraph(const char *const *parts, unsigned int count)
 {
 	struct iovec iov[LOG_PARTS + 2];
+	size_t length = 0;
 	int error = errno;
 	char header[32];
 
@@ -89,6 +91,9 @@ void log_paragraph(const char *const *parts, unsigned int count)
 	for (unsigned int i = 0; i < count; i++)
 		iov[i + 1] = (struct iovec){(char *)parts[i], strlen(parts[i])};
 	iov[count + 1] = (struct iovec){(char *)"\n", 1};
-	sys_writev(STDERR_FILENO, iov, count + 2);
+	for (unsigned int i = 0; i < count + 2; i++)
+		length += iov[i].iov_len;
+	if (!file_limit_reached(STDERR_FILENO, length))
+		sys_writev(STDERR_FILENO, iov, count + 2);
 	errno = error;
 }

@@ -29,8 +29,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 
 
 def urxe(*words, **variables):
+    """What it says of other processes of the machine may have any bytes: names of programs do."""
     return subprocess.run([URXE, *words], env={**ENVIRONMENT, **variables}, capture_output=True, text=True,
-                          timeout=DEADLINE)
+                          errors="replace", timeout=DEADLINE)
 
 
 def processes(*words):

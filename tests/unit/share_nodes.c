@@ -8,27 +8,6 @@
 #include "net/share/roster.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
-#include "tests/verbs/namespace.h"
-
-static void bring_up_loopback(void)
-{
-	ip("link set lo up");
-}
-
-/* No other process is in this namespace, nor will be. */
-static void remove_roster(void)
-{
-	char path[ROSTER_PATH_SIZE];
-
-	if (roster_usual_path(path) == 0)
-		unlink(path);
-}
-
-void nodes_enter_network(TCase *tests)
-{
-	if (namespace_enter())
-		tcase_add_unchecked_fixture(tests, bring_up_loopback, remove_roster);
-}
 
 struct share *node_share(const struct node *node)
 {

@@ -30,12 +30,6 @@ struct inherited {
 	unsigned int count;
 };
 
-/*
- * In main(): the tests have a network of their own where that is permitted. Otherwise the roster,
- * and addresses, are also those of other processes of the user, of this very program for instance.
- */
-void nodes_enter_network(TCase *tests);
-
 extern struct capture *capture; /* of the nodes that are opened from now on, or NULL */
 struct node node_open(const char *address);
 void node_close(struct node *node);

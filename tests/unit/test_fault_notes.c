@@ -19,6 +19,7 @@
 #include "net/fault/injector.h"
 #include "net/udp/udp.h"
 #include "net/wire/icrc.h"
+#include "own_network.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
 
@@ -334,6 +335,7 @@ int main(void)
 	tcase_add_test(tests, a_later_run_begins_anew);
 	tcase_add_test(tests, a_pipe_has_no_notes);
 	tcase_add_test(tests, begins_without_being_cancelled);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -24,6 +24,8 @@ static void add_addresses(void)
 	ip("link set lo up");
 	ip("address add %s/64 dev lo nodad", FROM);
 	ip("address add %s/64 dev lo nodad", TO);
+	wait_until_local(FROM " oif lo");
+	wait_until_local(TO " oif lo");
 }
 
 START_TEST(a_receiver_is_known)

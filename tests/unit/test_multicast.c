@@ -17,6 +17,7 @@
 #include "net/udp/udp_link.h"
 #include "net/wire/icrc.h"
 #include "open_descriptors.h"
+#include "own_network.h"
 #include "tests/run_suite.h"
 
 #define ADDRESS_A "127.77.5.1"
@@ -281,6 +282,7 @@ int main(void)
 	tcase_add_test(tcase, descriptors);
 	tcase_add_test(tcase, no_place);
 	tcase_add_test(tcase, nothing_left_open);
+	own_network_enter(tcase);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

@@ -15,6 +15,7 @@
 #include "killable.h"
 #include "net/share/roster_internal.h"
 #include "net/udp/udp_link.h"
+#include "own_network.h"
 #include "share_nodes.h"
 #include "tests/run_suite.h"
 
@@ -524,7 +525,7 @@ int main(void)
 	Suite *suite = suite_create("share");
 	TCase *tests = tcase_create("share");
 
-	nodes_enter_network(tests);
+	own_network_enter(tests);
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, each_gets_its_own);
 	tcase_add_test(tests, super_packets_dont_mix_receivers);

@@ -21,6 +21,7 @@
 #include "net/share/roster_internal.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/mad.h"
+#include "own_network.h"
 #include "share_nodes.h"
 #include "tests/run_suite.h"
 
@@ -484,7 +485,7 @@ int main(void)
 	Suite *suite = suite_create("share_forward");
 	TCase *tests = tcase_create("share_forward");
 
-	nodes_enter_network(tests);
+	own_network_enter(tests);
 	tcase_set_timeout(tests, 100);
 	tcase_add_test(tests, frames_are_forwarded_by_qpn);
 	tcase_add_test(tests, forwarded_frames_are_captured);

@@ -15,6 +15,7 @@
 #include "net/clock.h"
 #include "net/fault/fault.h"
 #include "net/tuning.h"
+#include "own_network.h"
 #include "shm_nodes.h"
 #include "tests/run_suite.h"
 
@@ -567,6 +568,7 @@ int main(void)
 	tcase_add_test(tcase, rings_leave_udp_what_another_member_tells_of);
 	tcase_add_test(tcase, udp_has_more_than_its_share);
 	tcase_add_test(tcase, serves_many);
+	own_network_enter(tcase);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

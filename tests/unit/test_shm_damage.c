@@ -18,6 +18,7 @@
 #include "net/random.h"
 #include "net/tuning.h"
 #include "net/udp/udp.h"
+#include "own_network.h"
 #include "shm_nodes.h"
 #include "tests/run_suite.h"
 
@@ -471,6 +472,7 @@ int main(void)
 	tcase_add_test(tcase, gives_up_a_damaged_ring);
 	tcase_add_test(tcase, does_without_shared_memory);
 	tcase_add_test(tcase, does_without_a_control_socket);
+	own_network_enter(tcase);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

@@ -15,6 +15,7 @@
 #include "net/share/steer.h"
 #include "net/wire/mad.h"
 #include "net/wire/wire.h"
+#include "own_network.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
 
@@ -324,6 +325,7 @@ int main(void)
 	tcase_add_test(tests, short_packets_have_no_target);
 	tcase_add_test(tests, the_kernel_agrees);
 	tcase_add_test(tests, the_kernel_takes_the_longest);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

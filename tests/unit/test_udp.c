@@ -17,6 +17,7 @@
 #include "net/log.h"
 #include "net/udp/udp.h"
 #include "net/udp/udp_link.h"
+#include "own_network.h"
 #include "tests/run_suite.h"
 
 #define NETWORK "127.77.1"
@@ -322,6 +323,10 @@ START_TEST(space_of_a_receiver)
 }
 END_TEST
 
+/* --- whose packets they are ------------------------------------------------------ */
+
+static bool is_root; /* outside of the test's network, where an ordinary user isn't */
+
 /* A socket at @address and any port, as the user @uid; its port is written to @port. */
 static int foreign_socket(const char *address, uid_t uid, uint16_t *port)
 {
@@ -362,7 +367,7 @@ START_TEST(senders)
 	close(fd);
 	ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_GONE);
 
-	if (geteuid() == 0) {
+	if (is_root) {
 		fd = foreign_socket(ADDRESS_A, 65534, &frame.source_port);
 		ck_assert_int_ge(fd, 0);
 		ck_assert_int_eq(to.link->ops->sender(to.link, &frame), LINK_SENDER_FOREIGN);
@@ -450,6 +455,7 @@ int main(void)
 
 	fill_memory();
 	log_set_level(LOG_INFO);
+	is_root = geteuid() == 0;
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, exchange_mixture, 0, sizeof(exchanges) / sizeof(exchanges[0]));
 	tcase_add_test(tests, several_addresses);
@@ -460,6 +466,7 @@ int main(void)
 	tcase_add_loop_test(tests, space_of_a_receiver, 0, 2);
 	tcase_add_test(tests, senders);
 	tcase_add_test(tests, captured);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

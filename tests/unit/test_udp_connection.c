@@ -18,6 +18,7 @@
 #include "net/log.h"
 #include "net/spin.h"
 #include "net/tuning.h"
+#include "own_network.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/namespace.h"
@@ -700,6 +701,7 @@ int main(void)
 	tcase_add_test(tests, opens_without_being_cancelled);
 	tcase_add_test(tests, another_receiver);
 	tcase_add_test(tests, several_threads);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

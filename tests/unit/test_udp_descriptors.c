@@ -10,6 +10,7 @@
 
 #include "net/udp/udp_holder.h"
 #include "open_descriptors.h"
+#include "own_network.h"
 #include "tests/run_suite.h"
 
 #define NETWORK "127.77.14"
@@ -320,6 +321,7 @@ int main(void)
 	tcase_add_test(tests, questions);
 	tcase_add_test(tests, a_connection_that_is_given_up);
 	tcase_add_loop_test(tests, one_of_the_applications, 0, sizeof(calls) / sizeof(calls[0]));
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -14,6 +14,7 @@
 #include "net/log.h"
 #include "net/observe/observe.h"
 #include "net/udp/udp_link.h"
+#include "own_network.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
 #include "tests/said.h"
@@ -336,6 +337,7 @@ int main(void)
 	tcase_add_test(tests, without_being_cancelled);
 	if (getuid() == 0)
 		tcase_add_test(tests, another_user);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "own_network.h"
 #include "tests/run_suite.h"
 
 #define NETWORK "127.77.17"
@@ -223,6 +224,7 @@ int main(void)
 	tcase_add_test(tests, more_than_there_is_space_for);
 	tcase_add_test(tests, what_a_grh_shows_when_asked_for);
 	tcase_add_test(tests, flow_labels);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "net/log.h"
+#include "own_network.h"
 #include "tests/run_suite.h"
 
 #define NETWORK "127.77.16"
@@ -261,6 +262,7 @@ int main(void)
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, no_way_for_a_moment);
+	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
