@@ -65,6 +65,14 @@ static int make_table(void)
 	return table ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for the devices of rdma_cm");
 }
 
+/* Have the table's @entry for @device open. Returns 0 or an errno. */
+static int open_entry(struct device *device, struct opened *entry)
+{
+	if (entry->context && device->hca->failed)
+		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);
+	return entry->context ? 0 : open_device(device, entry);
+}
+
 /* The table's entry for @device, open. Returns 0 or an errno. */
 static int get_entry(struct device *device, struct opened **entry)
 {
@@ -75,19 +83,16 @@ static int get_entry(struct device *device, struct opened **entry)
 		return error;
 	devices_all(&devices);
 	*entry = &table[device - devices];
-	if ((*entry)->context && device->hca->failed)
-		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);
-	return (*entry)->context ? 0 : open_device(device, *entry);
+	return open_entry(device, *entry);
 }
 
 unsigned int rdma_open_devices(struct device **devices)
 {
 	unsigned int count = devices_all(devices);
-	struct opened *entry;
 
 	make_table();
 	for (unsigned int i = 0; table && i < count; i++) {
-		int error = get_entry(&(*devices)[i], &entry);
+		int error = open_entry(&(*devices)[i], &table[i]);
 
 		if (error)
 			log_info("%s can't be opened: errno %d", (*devices)[i].ibv.name, error);

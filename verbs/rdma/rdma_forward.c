@@ -115,8 +115,9 @@ static void *forward(void **cache, const char *name, const char *node)
 		return checked_##name arguments;                                                   \
 	}
 
-#define OURS(type, name, node, parameters, arguments, failure)                                     \
-	EXPORT type name parameters                                                                \
+/* By @symbol, if that isn't @name. */
+#define OURS_AS(symbol, type, name, node, parameters, arguments, failure)                          \
+	EXPORT type symbol parameters                                                              \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
 			guard_thread();                                                            \
@@ -125,6 +126,9 @@ static void *forward(void **cache, const char *name, const char *node)
 		}                                                                                  \
 		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
+
+#define OURS(type, name, node, parameters, arguments, failure)                                     \
+	OURS_AS(name, type, name, node, parameters, arguments, failure)
 
 /* One that can't fail. */
 #define UNFAILING(type, name, node, parameters, arguments, failure)                                \
@@ -147,8 +151,8 @@ static void *forward(void **cache, const char *name, const char *node)
 	}
 
 /* Hooks are for the calls of verbs and rdma_cm that an rsocket makes. */
-#define SOCKET(type, name, node, parameters, arguments, failure)                                   \
-	EXPORT type name parameters                                                                \
+#define SOCKET_AS(symbol, type, name, node, parameters, arguments, failure)                        \
+	EXPORT type symbol parameters                                                              \
 	{                                                                                          \
 		if (!ids_are_real()) {                                                             \
 			guard_thread();                                                            \
@@ -156,6 +160,9 @@ static void *forward(void **cache, const char *name, const char *node)
 		}                                                                                  \
 		FORWARD(type, name, node, parameters, arguments, failure);                         \
 	}
+
+#define SOCKET(type, name, node, parameters, arguments, failure)                                   \
+	SOCKET_AS(name, type, name, node, parameters, arguments, failure)
 
 #define V "RDMACM_1.0"
 
@@ -256,26 +263,11 @@ EXPORT int rfcntl(int socket, int cmd, ... /* arg */)
 
 #define NEWER_OURS(name, node, parameters, arguments)                                              \
 	int newer_##name parameters __asm__(#name);                                                \
-	EXPORT int newer_##name parameters                                                         \
-	{                                                                                          \
-		if (!ids_are_real()) {                                                             \
-			guard_thread();                                                            \
-			HOOK(name, arguments, -1)                                                  \
-			return urxe_##name arguments;                                              \
-		}                                                                                  \
-		FORWARD(int, name, node, parameters, arguments, -1);                               \
-	}
+	OURS_AS(newer_##name, int, name, node, parameters, arguments, -1)
 
 #define NEWER_SOCKET(name, node, parameters, arguments)                                            \
 	int newer_##name parameters __asm__(#name);                                                \
-	EXPORT int newer_##name parameters                                                         \
-	{                                                                                          \
-		if (!ids_are_real()) {                                                             \
-			guard_thread();                                                            \
-			return urxe_##name arguments;                                              \
-		}                                                                                  \
-		FORWARD(int, name, node, parameters, arguments, -1);                               \
-	}
+	SOCKET_AS(newer_##name, int, name, node, parameters, arguments, -1)
 
 /* clang-format off */
 NEWER_OURS(rdma_query_addrinfo, "RDMACM_1.4", (struct rdma_cm_id *id, struct rdma_addrinfo **info), (id, info))
