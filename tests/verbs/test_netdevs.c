@@ -618,6 +618,8 @@ static void answer(void *name)
 	send_datagram(sender, name, 5);
 }
 
+#define CANCELLED_CALLS 8 /* far more than the progress thread may have open to list addresses */
+
 /* The first time for what stays open. */
 START_TEST(datagram_cancelled_while_waiting)
 {
@@ -628,8 +630,9 @@ START_TEST(datagram_cancelled_while_waiting)
 	receive_from_silent(&name);
 	ck_assert(!returns_cancelled(answer, &name));
 	open = open_descriptors();
-	ck_assert(!returns_cancelled(answer, &name));
-	ck_assert_uint_eq(open_descriptors(), open);
+	for (int i = 0; i < CANCELLED_CALLS; i++)
+		ck_assert(!returns_cancelled(answer, &name));
+	ck_assert_uint_lt(open_descriptors(), open + CANCELLED_CALLS / 2);
 	ck_assert_int_eq(rclose(sender), 0);
 	ip("link set lo down");
 }
