@@ -275,15 +275,8 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static double read_timeout(const char *text)
-{
-	char *end;
-	double seconds = strtod(text, &end);
-
-	if (!*text || *end || !(seconds > 0) || seconds > 1e6)
-		die("--timeout: %s is no number of seconds", given(text));
-	return seconds;
-}
+#define GIVEN_LEAST 0.001 /* seconds, with --timeout */
+#define GIVEN_MOST 1000000
 
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
@@ -291,7 +284,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 
 	switch (key) {
 	case TIMEOUT:
-		fuzz->timeout = read_timeout(argument);
+		fuzz->timeout = option_decimal("--timeout", argument, GIVEN_LEAST, GIVEN_MOST);
 		return 0;
 	case PEER:
 		fuzz->peer = option_value("--peer", argument);

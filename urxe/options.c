@@ -63,6 +63,17 @@ unsigned long option_number(const char *option, const char *text, unsigned long 
 	return number;
 }
 
+double option_decimal(const char *option, const char *text, double least, double most)
+{
+	char *end;
+	double number = strtod(text, &end);
+
+	/* So that NaN is outside of the range, too. */
+	if (end == text || *end || !(number >= least && number <= most))
+		die("%s: %s is no number from %g to %.15g", option, given(text), least, most);
+	return number;
+}
+
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	const struct setting *setting;

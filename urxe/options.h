@@ -19,6 +19,9 @@ pid_t option_pid(const char *text);
 unsigned long option_number(const char *option, const char *text, unsigned long least,
 			    unsigned long most);
 
+/* The same, perhaps with a fraction; "nan" and "inf" are none. */
+double option_decimal(const char *option, const char *text, double least, double most);
+
 /* Children of a command's argp. */
 extern const struct argp_child plain_options[];	  /* -h, which all commands have */
 extern const struct argp_child device_options[];  /* with which devices */

@@ -480,16 +480,6 @@ static const struct argp_option options[] = {
 #define LEAST_INTERVAL 0.01 /* seconds */
 #define MOST 1000000	    /* seconds, readings */
 
-static double read_interval(const char *text)
-{
-	char *end;
-	double seconds = strtod(text, &end);
-
-	if (!*text || *end || !(seconds >= LEAST_INTERVAL) || seconds > MOST)
-		die("--interval: %s is no number from %g to %d", given(text), LEAST_INTERVAL, MOST);
-	return seconds;
-}
-
 static error_t parse(int key, char *argument, struct argp_state *state)
 {
 	struct request *request = state->input;
@@ -499,7 +489,7 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		request->options.all_namespaces = true;
 		return 0;
 	case 'i':
-		request->interval = read_interval(argument);
+		request->interval = option_decimal("--interval", argument, LEAST_INTERVAL, MOST);
 		return 0;
 	case 'n':
 		request->count = option_number("--count", argument, 1, MOST);

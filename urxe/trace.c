@@ -42,15 +42,12 @@ static void read_format(struct arguments *arguments, const char *name)
 	die("--format is table, diagram, svg or json, and not %s", given(name));
 }
 
-/* Milliseconds, as the tables have them. */
+#define MOST_TIME 1e12 /* milliseconds, which fit into 64 bits as nanoseconds */
+
+/* In nanoseconds what is given in milliseconds, as the tables have them. */
 static uint64_t read_time(const char *option, const char *text)
 {
-	char *end;
-	double ms = strtod(text, &end);
-
-	if (end == text || *end || !(ms >= 0) || ms > 1e15)
-		die("--%s takes milliseconds, and not %s", option, given(text));
-	return ms * 1e6;
+	return option_decimal(option, text, 0, MOST_TIME) * 1e6;
 }
 
 static uint32_t read_qpn(const char *text)
@@ -83,10 +80,10 @@ static error_t parse(int key, char *argument, struct argp_state *state)
 		arguments->trace.unfolded = true;
 		return 0;
 	case FROM:
-		arguments->view.from = read_time("from", argument);
+		arguments->view.from = read_time("--from", argument);
 		return 0;
 	case TO:
-		arguments->view.to = read_time("to", argument);
+		arguments->view.to = read_time("--to", argument);
 		return 0;
 	case ARGP_KEY_ARG:
 		arguments->paths = trace_grow(arguments->paths, arguments->path_count,
