@@ -9,6 +9,8 @@
  * ACK before the application's answer to what is acknowledged, and applications count on their
  * completing in this order: a target's frames wait behind the responses for initiators, too.
  *
+ * A MAD that ends the connection of a queue pair waits among its frames.
+ *
  * Called by emu/receive.c. All of it belongs to the thread that receives (hca.receive_lock), but
  * for deferred_retry_at(), which any thread may call.
  */

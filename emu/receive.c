@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/receive.h"
 
-#include <utlist.h>
-
 #include "emu/cm/gsi.h"
 #include "emu/explain/responder.h"
 #include "emu/inject/event.h"
@@ -161,9 +159,37 @@ static struct qp *try_qp(struct hca *hca, uint32_t number, bool *busy)
 	return *busy ? NULL : qp;
 }
 
+static bool is_mad(const struct deferred_frame *deferred)
+{
+	const struct bth *bth = (const struct bth *)deferred->frame.data;
+
+	return (be32toh(bth->dest_qp) & QPN_MASK) == QPN_GSI;
+}
+
+/* The first of @frames is a MAD: alone, as it may not be received with a QP locked. */
+static const struct deferred_frame *deliver_mad(struct hca *hca,
+						const struct deferred_frame *frames, uint64_t now)
+{
+	const struct link_frame *frame = &frames->frame;
+	struct packet packet;
+
+	if (packet_parse(&packet, frame->data, frame->length) == 0)
+		gsi_receive(hca, &packet, frame, now);
+	return frames->next;
+}
+
+/* Up to a MAD: the QP is gone. */
+static const struct deferred_frame *drop_packets(struct hca *hca,
+						 const struct deferred_frame *frames)
+{
+	for (; frames && !is_mad(frames); frames = frames->next)
+		COUNT(hca, dropped_packets, 1);
+	return frames;
+}
+
 /*
- * What was deferred, if its QP is free now, up to what has to wait for another process. They were
- * checked before.
+ * What was deferred, if its QP is free now, up to what has to wait for another process, or a MAD.
+ * They were checked before.
  */
 static const struct deferred_frame *deliver_deferred(void *context, uint32_t number,
 						     const struct deferred_frame *frames,
@@ -172,19 +198,19 @@ static const struct deferred_frame *deliver_deferred(void *context, uint32_t num
 	struct hca *hca = context;
 	const struct deferred_frame *deferred;
 	struct packet packet;
-	bool busy = deferred_precedes(&hca->deferred, &frames->frame);
-	struct qp *qp = busy ? NULL : try_qp(hca, number, &busy);
-	unsigned int count;
+	struct qp *qp;
+	bool busy;
 
+	if (is_mad(frames))
+		return deliver_mad(hca, frames, now);
+	busy = deferred_precedes(&hca->deferred, &frames->frame);
+	qp = busy ? NULL : try_qp(hca, number, &busy);
 	if (busy)
 		return frames;
-	if (!qp) {
-		LL_COUNT(frames, deferred, count);
-		COUNT(hca, dropped_packets, count);
-		return NULL;
-	}
+	if (!qp)
+		return drop_packets(hca, frames);
 	qp_set_time(qp, now);
-	LL_FOREACH (frames, deferred) {
+	for (deferred = frames; deferred && !is_mad(deferred); deferred = deferred->next) {
 		/* Through memory it may have changed after it was checked, before it was copied. */
 		if (packet_parse(&packet, deferred->frame.data, deferred->frame.length) != 0) {
 			COUNT(hca, malformed_packets, 1);
@@ -248,6 +274,22 @@ static bool receiver_begin(struct receiver *receiver, const struct packet *packe
 	return false;
 }
 
+/*
+ * That the peer of a QP has gone is told behind what came from it before: applications count on
+ * that having completed.
+ */
+static void receive_mad(struct hca *hca, const struct packet *packet,
+			const struct link_frame *frame, uint64_t now)
+{
+	uint32_t number = 0;
+
+	if (deferred_retry_at(&hca->deferred) != TIME_NEVER)
+		number = gsi_disconnects(packet);
+	if (!number || !deferred_has(&hca->deferred, number) ||
+	    !deferred_add(&hca->deferred, number, frame, now))
+		gsi_receive(hca, packet, frame, now);
+}
+
 static void receive_packet(struct receiver *receiver, const struct packet *packet,
 			   const struct link_frame *frame, uint64_t now)
 {
@@ -261,7 +303,7 @@ static void receive_packet(struct receiver *receiver, const struct packet *packe
 		return;
 	}
 	if (packet->dest_qp == QPN_GSI) {
-		gsi_receive(hca, packet, frame, now);
+		receive_mad(hca, packet, frame, now);
 		return;
 	}
 	if (!receiver->qp && !receiver_begin(receiver, packet, frame, now))

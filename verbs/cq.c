@@ -252,14 +252,18 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 	}
 	now = clock_now();
 	queue = (struct poll_queue){&cq->count, &cq->sleepers, &cq->lock, &cq_extra_of(cq)->turns};
-	if (progress_poll(client, now, &queue)) {
-		count = cq_poll(cq, completions, max);
-		if (count)
-			look_whether_awaited(cq, client);
-		return count;
-	}
-	hca_acknowledge(cq->hca, now);
-	return 0;
+	if (!progress_poll(client, now, &queue) &&
+	    !atomic_load_explicit(&cq->count, memory_order_relaxed))
+		hca_acknowledge(cq->hca, now);
+	/*
+	 * Whatever was done: in all of it this thread may have lost its CPU, and another one
+	 * received. Else the application would look next at what came later, an event that the peer
+	 * has gone, say, and take what has completed for lost.
+	 */
+	count = cq_poll(cq, completions, max);
+	if (count)
+		look_whether_awaited(cq, client);
+	return count;
 }
 
 #define POLL_BATCH 16

@@ -32,6 +32,19 @@ void gsi_receive(struct hca *hca, const struct packet *packet, const struct link
 		cm_receive(hca->cm, &message, frame, now);
 }
 
+uint32_t gsi_disconnects(const struct packet *packet)
+{
+	struct cm_message message;
+	uint8_t mad[MAD_LENGTH];
+
+	if (packet->payload_length != MAD_LENGTH)
+		return 0;
+	memcpy(mad, packet->payload, sizeof(mad));
+	if (cm_message_decode(&message, mad) != 0 || message.attribute != CM_DREQ)
+		return 0;
+	return message.qpn;
+}
+
 void gsi_send(struct hca *hca, const struct path *path, const uint8_t *mad, uint64_t now)
 {
 	uint32_t psn = atomic_fetch_add_explicit(&hca->gsi_psn, 1, memory_order_relaxed);

@@ -23,6 +23,9 @@ struct hca;
 void gsi_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
 		 uint64_t now);
 
+/* The QP whose connection a packet to QP 1 ends (a DREQ), by its own account; 0: none's. */
+uint32_t gsi_disconnects(const struct packet *packet);
+
 /* Send the MAD_LENGTH bytes at @mad to QP 1 at the other end of @path. */
 void gsi_send(struct hca *hca, const struct path *path, const uint8_t *mad, uint64_t now);
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "cm_peer.h"
 #include "net/tuning.h"
 #include "pair.h"
 
@@ -136,6 +137,51 @@ START_TEST(answer_follows_ack)
 }
 END_TEST
 
+/* Connected, by its word, to the node's UD QP: the connection manager doesn't look at it. */
+static void connect_qp_of(struct cm_peer_test *t)
+{
+	const struct cm_reply reply = {.qpn = t->peer.qp->number};
+	struct cm_message rtu;
+
+	cm_peer_passive(t, CM_STATE_REQ_RECEIVED);
+	ck_assert_int_eq(cm_send_rep(t->id, &reply, cm_peer_now(t)), 0);
+	cm_peer_hear(t, CM_REP);
+	rtu = cm_peer_message(t, CM_RTU);
+	cm_peer_say(t, &rtu);
+	cm_peer_event(t, CM_EVENT_RTU_RECEIVED);
+}
+
+static void send_to_qp(struct cm_peer_test *t)
+{
+	peer_send(&t->peer, &(struct peer_packet){.opcode = WIRE_UD | WIRE_SEND_ONLY,
+						  .qkey = 0x11111111,
+						  .source_qp = PEER_QPN,
+						  .length = 8});
+}
+
+/* The peer sends a message and disconnects: that it has is told when the message has completed. */
+START_TEST(disconnection_follows)
+{
+	struct cm_message dreq;
+	struct cm_peer_test t;
+
+	cm_peer_create(&t);
+	connect_qp_of(&t);
+	dreq = cm_peer_message(&t, CM_DREQ);
+	peer_receive(&t.peer, 64, 1);
+	pthread_mutex_lock(&t.peer.qp->lock);
+	send_to_qp(&t);
+	cm_peer_say(&t, &dreq);
+	cm_peer_event(&t, -1);
+	pthread_mutex_unlock(&t.peer.qp->lock);
+	world_expect(t.peer.node, 1, IBV_WC_SUCCESS);
+	world_run(&t.peer.world, MS);
+	cm_peer_event(&t, CM_EVENT_DREQ_RECEIVED);
+	ck_assert_uint_eq(deferred_retry_at(&t.peer.node->hca->deferred), TIME_NEVER);
+	cm_peer_destroy(&t);
+}
+END_TEST
+
 /* The QP is gone when its frames are looked at again: they are dropped as those that come late. */
 START_TEST(destroyed_meanwhile)
 {
@@ -256,6 +302,7 @@ int main(void)
 	tcase_add_test(tcase, others_receive);
 	tcase_add_test(tcase, order_is_kept);
 	tcase_add_test(tcase, answer_follows_ack);
+	tcase_add_test(tcase, disconnection_follows);
 	tcase_add_test(tcase, destroyed_meanwhile);
 	tcase_add_test(tcase, bounded);
 	tcase_add_test(tcase, unreliable_is_not_lost);
