@@ -5,9 +5,11 @@
  */
 #include <check.h>
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -81,6 +83,37 @@ START_TEST(counters_are_current)
 	ck_assert_uint_ge(after, before + 2); /* the message and its acknowledgement */
 	ck_assert_uint_gt(strtoul(file_content(PORT "/counters/port_xmit_packets"), NULL, 10), 0);
 	pair_close(&pair);
+}
+END_TEST
+
+static unsigned int asked; /* what the network device's name is */
+
+__attribute__((visibility("default"))) char *if_indextoname(unsigned int index,
+							    char name[IF_NAMESIZE])
+{
+	char *(*real)(unsigned int, char *) =
+		(char *(*)(unsigned int, char *))dlsym(RTLD_NEXT, "if_indextoname");
+
+	asked++;
+	return real(index, name);
+}
+
+/* UCX reads the type of each entry that a table of GIDs may have: a thousand files. */
+START_TEST(network_device_is_asked_for_what_it_says)
+{
+	char path[128];
+
+	file_content(PORT "/state"); /* the first path makes all the files */
+	asked = 0;
+	for (unsigned int i = 0; i < 8; i++) {
+		snprintf(path, sizeof(path), PORT "/gid_attrs/types/%u", i);
+		ck_assert_int_eq(access(path, F_OK), i == 0 ? 0 : -1);
+	}
+	file_content(DEVICE "/node_guid");
+	file_content(PORT "/hw_counters/sent_pkts");
+	ck_assert_uint_eq(asked, 0);
+	file_content(PORT "/state");
+	ck_assert_uint_gt(asked, 0);
 }
 END_TEST
 
@@ -426,6 +459,7 @@ int main(void)
 	tcase_add_test(tests, attributes);
 	tcase_add_test(tests, agrees_with_verbs);
 	tcase_add_test(tests, counters_are_current);
+	tcase_add_test(tests, network_device_is_asked_for_what_it_says);
 	tcase_add_test(tests, every_call);
 	tcase_add_test(tests, fortified_calls);
 	tcase_add_test(tests, character_device);

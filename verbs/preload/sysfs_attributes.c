@@ -15,36 +15,38 @@
 
 #define TEXT_SIZE 160
 
-/* What an attribute may be made of. */
-struct subject {
-	struct device *device;
-	struct port *port; /* the first one, for attributes of the device */
-	struct ibv_port_attr attr;
-	struct gid_entry netdev;
-	struct urxe_counter counters[COUNTERS_MAX];
-	unsigned int counter_count;
-};
-
-typedef void text_function(const struct subject *subject, char *text);
+/* Called only for what is wanted: some ask the network device, and UCX reads a thousand files. */
+typedef void text_function(struct port *port, char *text);
 
 #define TEXT(name, ...)                                                                            \
-	static void name(const struct subject *subject, char *text)                                \
+	static void name(struct port *port, char *text)                                            \
 	{                                                                                          \
 		snprintf(text, TEXT_SIZE, __VA_ARGS__);                                            \
 	}
 
-static uint64_t counter(const struct subject *subject, const char *name)
+static struct ibv_port_attr queried(struct port *port)
 {
-	for (unsigned int i = 0; i < subject->counter_count; i++) {
-		if (strcmp(subject->counters[i].name, name) == 0)
-			return subject->counters[i].value;
+	struct ibv_port_attr attr;
+
+	port_query(port, &attr);
+	return attr;
+}
+
+static unsigned long long counter(struct port *port, const char *name)
+{
+	struct urxe_counter counters[COUNTERS_MAX];
+	unsigned int count = device_port_counters(port, counters);
+
+	for (unsigned int i = 0; i < count; i++) {
+		if (strcmp(counters[i].name, name) == 0)
+			return counters[i].value;
 	}
 	return 0;
 }
 
-static void guid(const struct subject *subject, char *text)
+static void guid(struct port *port, char *text)
 {
-	uint64_t number = be64toh(subject->device->guid);
+	uint64_t number = be64toh(port->device->guid);
 
 	snprintf(text, TEXT_SIZE, "%04x:%04x:%04x:%04x\n", (unsigned int)(number >> 48),
 		 (unsigned int)(number >> 32 & 0xffff), (unsigned int)(number >> 16 & 0xffff),
@@ -52,7 +54,7 @@ static void guid(const struct subject *subject, char *text)
 }
 
 /* Memory near the device is memory near any CPU. */
-static void local_cpus(const struct subject *subject, char *text)
+static void local_cpus(struct port *port, char *text)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 	size_t used = 0;
@@ -65,24 +67,36 @@ static void local_cpus(const struct subject *subject, char *text)
 	}
 }
 
-static void state(const struct subject *subject, char *text)
+static void state(struct port *port, char *text)
 {
-	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->attr.state,
-		 subject->attr.state == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
+	enum ibv_port_state number = queried(port).state;
+
+	snprintf(text, TEXT_SIZE, "%d: %s\n", number,
+		 number == IBV_PORT_ACTIVE ? "ACTIVE" : "DOWN");
 }
 
-static void phys_state(const struct subject *subject, char *text)
+static void phys_state(struct port *port, char *text)
 {
 	static const char *const names[] = {[2] = "Polling", [3] = "Disabled", [5] = "LinkUp"};
+	unsigned int number = queried(port).phys_state;
 
-	snprintf(text, TEXT_SIZE, "%d: %s\n", subject->attr.phys_state,
-		 names[subject->attr.phys_state]);
+	snprintf(text, TEXT_SIZE, "%u: %s\n", number, names[number]);
 }
 
-static void rate(const struct subject *subject, char *text)
+static void rate(struct port *port, char *text)
 {
-	port_rate_text(&subject->attr, text, TEXT_SIZE - 1);
+	struct ibv_port_attr attr = queried(port);
+
+	port_rate_text(&attr, text, TEXT_SIZE - 1);
 	strcat(text, "\n");
+}
+
+static void parent(struct port *port, char *text)
+{
+	struct gid_entry entry;
+
+	port_netdev(port, &entry);
+	snprintf(text, TEXT_SIZE, "%s\n", entry.netdev);
 }
 
 TEXT(node_type, "1: CA\n")
@@ -90,23 +104,21 @@ TEXT(node_desc, "urxe\n")
 TEXT(hca_type, "%s\n",
      *registry_configuration()->profile->name ? registry_configuration()->profile->name : "urxe")
 TEXT(fw_ver, "%s\n", registry_configuration()->profile->fw_ver)
-TEXT(parent, "%s\n", subject->netdev.netdev)
 TEXT(no_node, "-1\n")
 TEXT(zero_id, "0x0000\n")
 TEXT(cpu_list, "0-%ld\n", sysconf(_SC_NPROCESSORS_CONF) - 1)
 TEXT(link_layer, "Ethernet\n")
 TEXT(zero_hex, "0x0\n")
 TEXT(zero, "0\n")
-TEXT(cap_mask, "0x%08x\n", subject->attr.port_cap_flags)
+TEXT(cap_mask, "0x%08x\n", queried(port).port_cap_flags)
 TEXT(pkey, "0x%04x\n", PKEY_DEFAULT)
 TEXT(lifespan, "0\n")
 /* IBA 16.1.3.5 counts data in units of four bytes. */
-TEXT(xmit_data, "%llu\n", (unsigned long long)counter(subject, "sent_bytes") / 4)
-TEXT(rcv_data, "%llu\n", (unsigned long long)counter(subject, "rcvd_bytes") / 4)
-TEXT(xmit_packets, "%llu\n", (unsigned long long)counter(subject, "sent_pkts"))
-TEXT(rcv_packets, "%llu\n", (unsigned long long)counter(subject, "rcvd_pkts"))
-TEXT(rcv_errors, "%llu\n",
-     (unsigned long long)(counter(subject, "icrc_errors") + counter(subject, "malformed_packets")))
+TEXT(xmit_data, "%llu\n", counter(port, "sent_bytes") / 4)
+TEXT(rcv_data, "%llu\n", counter(port, "rcvd_bytes") / 4)
+TEXT(xmit_packets, "%llu\n", counter(port, "sent_pkts"))
+TEXT(rcv_packets, "%llu\n", counter(port, "rcvd_pkts"))
+TEXT(rcv_errors, "%llu\n", counter(port, "icrc_errors") + counter(port, "malformed_packets"))
 
 static const struct attribute {
 	const char *name;
@@ -157,31 +169,43 @@ struct writer {
 	void *context;
 };
 
-static void offer(const struct writer *writer, const char *name, const char *text)
+static bool wants(const struct writer *writer, const char *name)
 {
-	if (!writer->name || strcmp(writer->name, name) == 0)
-		writer->write(writer->context, name, text);
+	return !writer->name || strcmp(writer->name, name) == 0;
+}
+
+static void offer(const struct writer *writer, struct port *port, const char *name,
+		  text_function *text)
+{
+	char content[TEXT_SIZE];
+
+	if (!wants(writer, name))
+		return;
+	text(port, content);
+	writer->write(writer->context, name, content);
 }
 
 /* @name is one of the port's. */
-static void offer_of_port(const struct writer *writer, const struct subject *subject,
-			  const char *name, const char *text)
+static void offer_text(const struct writer *writer, const struct port *port, const char *name,
+		       const char *text)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "ports/%u/%s", subject->port->number, name);
-	offer(writer, path, text);
+	snprintf(path, sizeof(path), "ports/%u/%s", port->number, name);
+	if (wants(writer, path))
+		writer->write(writer->context, path, text);
 }
 
-static void offer_counters(const struct writer *writer, const struct subject *subject)
+static void offer_counters(const struct writer *writer, struct port *port)
 {
+	struct urxe_counter counters[COUNTERS_MAX];
+	unsigned int count = device_port_counters(port, counters);
 	char name[96], text[TEXT_SIZE];
 
-	for (unsigned int i = 0; i < subject->counter_count; i++) {
-		snprintf(name, sizeof(name), "hw_counters/%s", subject->counters[i].name);
-		snprintf(text, sizeof(text), "%llu\n",
-			 (unsigned long long)subject->counters[i].value);
-		offer_of_port(writer, subject, name, text);
+	for (unsigned int i = 0; i < count; i++) {
+		snprintf(name, sizeof(name), "hw_counters/%s", counters[i].name);
+		snprintf(text, sizeof(text), "%llu\n", (unsigned long long)counters[i].value);
+		offer_text(writer, port, name, text);
 	}
 }
 
@@ -194,41 +218,33 @@ static void gid_text(const union ibv_gid *gid, char *text)
 				 gid->raw[i + 1], i < 14 ? ":" : "\n");
 }
 
-static void offer_gids(const struct writer *writer, const struct subject *subject)
+static void offer_gids(const struct writer *writer, struct port *port)
 {
 	char name[64], text[TEXT_SIZE];
 	struct gid_entry entry;
 
-	for (unsigned int i = 0; gid_table_next(&subject->port->gids, &i, &entry); i++) {
+	for (unsigned int i = 0; gid_table_next(&port->gids, &i, &entry); i++) {
 		snprintf(name, sizeof(name), "gids/%u", i);
 		gid_text(&entry.gid, text);
-		offer_of_port(writer, subject, name, text);
+		offer_text(writer, port, name, text);
 		snprintf(name, sizeof(name), "gid_attrs/types/%u", i);
-		offer_of_port(writer, subject, name, "RoCE v2\n");
+		offer_text(writer, port, name, "RoCE v2\n");
 		snprintf(name, sizeof(name), "gid_attrs/ndevs/%u", i);
 		snprintf(text, sizeof(text), "%s\n", entry.netdev);
-		offer_of_port(writer, subject, name, text);
+		offer_text(writer, port, name, text);
 	}
 }
 
-static void read_subject(struct subject *subject, struct port *port)
+static void offer_port(const struct writer *writer, struct port *port)
 {
-	subject->port = port;
-	port_query(port, &subject->attr);
-	port_netdev(port, &subject->netdev);
-	subject->counter_count = device_port_counters(port, subject->counters);
-}
-
-static void offer_port(const struct writer *writer, const struct subject *subject)
-{
-	char text[TEXT_SIZE];
+	char path[128];
 
 	for (const struct attribute *i = port_attributes; i->name; i++) {
-		i->text(subject, text);
-		offer_of_port(writer, subject, i->name, text);
+		snprintf(path, sizeof(path), "ports/%u/%s", port->number, i->name);
+		offer(writer, port, path, i->text);
 	}
-	offer_counters(writer, subject);
-	offer_gids(writer, subject);
+	offer_counters(writer, port);
+	offer_gids(writer, port);
 }
 
 void sysfs_attributes(struct device *device, const char *name,
@@ -236,17 +252,10 @@ void sysfs_attributes(struct device *device, const char *name,
 		      void *context)
 {
 	const struct writer writer = {name, write, context};
-	struct subject subject = {.device = device};
-	char text[TEXT_SIZE];
-	struct port *port;
+	struct port *port = device_port(device, 1);
 
-	read_subject(&subject, device_port(device, 1));
-	for (const struct attribute *i = device_attributes; i->name; i++) {
-		i->text(&subject, text);
-		offer(&writer, i->name, text);
-	}
-	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
-		read_subject(&subject, port);
-		offer_port(&writer, &subject);
-	}
+	for (const struct attribute *i = device_attributes; i->name; i++)
+		offer(&writer, port, i->name, i->text);
+	for (unsigned int i = 1; (port = device_port(device, i)); i++)
+		offer_port(&writer, port);
 }
