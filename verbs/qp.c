@@ -224,7 +224,8 @@ int urxe_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	init_attr->recv_cq = ibv->recv_cq;
 	init_attr->srq = ibv->srq;
 	init_attr->qp_type = ibv->qp_type;
-	ibv->state = attr->qp_state;
+	if (mask & IBV_QP_STATE) /* UCX, which asks for others, asserts the state that it set */
+		ibv->state = attr->qp_state;
 	return 0;
 }
 

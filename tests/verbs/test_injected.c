@@ -74,6 +74,9 @@ static void check_completion(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_stat
 
 START_TEST(status_of_a_write)
 {
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
 	set_faults("complete(%s)#2/RDMA_WRITE", statuses[_i]);
 	pair_open(&pair, IBV_QPT_RC, 0);
 	for (unsigned int i = 1; i <= 3; i++)
@@ -81,6 +84,8 @@ START_TEST(status_of_a_write)
 	check_completion(pair.send_cq, 1, IBV_WC_SUCCESS);
 	check_completion(pair.send_cq, 2, _i);
 	check_completion(pair.send_cq, 3, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_int_eq(ibv_query_qp(pair.sender, &attr, ~IBV_QP_STATE, &init), 0);
+	ck_assert_int_eq(pair.sender->state, IBV_QPS_RTS); /* it wasn't asked for */
 	ck_assert_int_eq(state_of(pair.sender), IBV_QPS_ERR);
 	ck_assert_int_eq(pair.sender->state, IBV_QPS_ERR); /* as ibv_query_qp() has found it */
 	pair_close(&pair);
