@@ -235,6 +235,16 @@ static void look_whether_awaited(struct cq *cq, struct progress_client *client)
 	progress_app_waits(client);
 }
 
+static int take_completed(struct cq *cq, struct progress_client *client,
+			  struct completion *completions, int max)
+{
+	int count = cq_is_empty(cq) ? 0 : cq_poll(cq, completions, max);
+
+	if (count)
+		look_whether_awaited(cq, client);
+	return count;
+}
+
 /* What has completed; when nothing has, making progress may complete something. */
 int cq_take(struct cq *cq, struct completion *completions, int max)
 {
@@ -245,25 +255,19 @@ int cq_take(struct cq *cq, struct completion *completions, int max)
 
 	guard_thread();
 	WATCH(cq->hca, polling, cq);
-	count = cq_poll(cq, completions, max);
-	if (count) {
-		look_whether_awaited(cq, client);
+	count = take_completed(cq, client, completions, max);
+	if (count)
 		return count;
-	}
 	now = clock_now();
 	queue = (struct poll_queue){&cq->count, &cq->sleepers, &cq->lock, &cq_extra_of(cq)->turns};
-	if (!progress_poll(client, now, &queue) &&
-	    !atomic_load_explicit(&cq->count, memory_order_relaxed))
+	if (!progress_poll(client, now, &queue) && cq_is_empty(cq))
 		hca_acknowledge(cq->hca, now);
 	/*
 	 * Whatever was done: in all of it this thread may have lost its CPU, and another one
 	 * received. Else the application would look next at what came later, an event that the peer
 	 * has gone, say, and take what has completed for lost.
 	 */
-	count = cq_poll(cq, completions, max);
-	if (count)
-		look_whether_awaited(cq, client);
-	return count;
+	return take_completed(cq, client, completions, max);
 }
 
 #define POLL_BATCH 16

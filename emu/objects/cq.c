@@ -438,7 +438,7 @@ int cq_poll(struct cq *cq, struct completion *completions, int max)
 {
 	int taken = 0;
 
-	if (!atomic_load_explicit(&cq->count, memory_order_relaxed))
+	if (cq_is_empty(cq))
 		return 0;
 	spin_lock(&cq->lock);
 	while (taken < max && cq->count) {

@@ -108,6 +108,12 @@ int cq_resize(struct cq *cq, uint32_t entries);
  */
 int cq_push(struct cq *cq, const struct completion *completion);
 
+/* Without the lock: whether there is nothing to be polled at this instant. */
+static inline bool cq_is_empty(const struct cq *cq)
+{
+	return atomic_load_explicit(&cq->count, memory_order_relaxed) == 0;
+}
+
 /* Take up to @max completions in order. Never waits, drives nothing. */
 int cq_poll(struct cq *cq, struct completion *completions, int max);
 

@@ -431,8 +431,6 @@ unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *fra
 	struct epoll_event event;
 	unsigned int count = 0;
 
-	if (atomic_load_explicit(&multicast->count, memory_order_relaxed) == 0)
-		return 0;
 	if (!idle && ++multicast->rounds < FAIR_ROUNDS)
 		return 0;
 	multicast->rounds = 0;

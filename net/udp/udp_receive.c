@@ -209,7 +209,8 @@ unsigned int udp_receive_from(struct udp_link *link, const struct udp_address *a
 		unsigned int most = stream ? left : 1;
 		unsigned int read = receive_datagrams(link, address, most);
 
-		count += udp_receive_rest(link, frames + count, max - count);
+		if (receive->count)
+			count += udp_receive_rest(link, frames + count, max - count);
 		if (read < most || (!stream && receive->count))
 			return count;
 	}
@@ -269,6 +270,7 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	struct udp_link *link = (struct udp_link *)base;
 	struct udp_receive *receive = &link->receive;
 	unsigned int addresses = udp_address_count(link);
+	bool groups = udp_has_groups(link);
 	unsigned int count = 0;
 
 	base->more = false;
@@ -283,11 +285,11 @@ unsigned int udp_receive(struct link *base, struct link_frame *frames, unsigned 
 	}
 	if (count < max)
 		count += udp_share_receive(link, frames + count, max - count, now);
-	if (count < max)
+	if (groups && count < max)
 		count += udp_multicast_receive(link, frames + count, max - count, false);
 	if (addresses && count < max)
 		count += receive_from_all(link, addresses, frames + count, max - count);
-	if (count == 0)
+	if (groups && count == 0)
 		count = udp_multicast_receive(link, frames, max, true);
 
 	if (count && base->capture)
