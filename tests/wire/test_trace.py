@@ -401,7 +401,7 @@ class Output(unittest.TestCase):
         for arguments, said in (
             (["--format", "picture", path], "and not picture"),
             (["--qp", "x", path], "and not x"),
-            (["--from", "-1", path], "and not -1"),
+            (["--from", "-1", path], "-1 is no number"),
             (["/nonexistent.pcap"], "/nonexistent.pcap: No such file"),
             ([__file__], "can't be read"),
             ([], "no captures"),
