@@ -8,11 +8,19 @@
 #include "emu/hca.h"
 #include "emu/transport/outbox.h"
 
+/* What @packet, with MAD_LENGTH bytes of payload, says. Returns whether it can be understood. */
+static bool decode(struct cm_message *message, const struct packet *packet)
+{
+	uint8_t mad[MAD_LENGTH];
+
+	memcpy(mad, packet->payload, sizeof(mad)); /* its sender may still write there */
+	return cm_message_decode(message, mad) == 0;
+}
+
 void gsi_receive(struct hca *hca, const struct packet *packet, const struct link_frame *frame,
 		 uint64_t now)
 {
 	struct cm_message message;
-	uint8_t mad[MAD_LENGTH];
 
 	if (packet->opcode != (WIRE_UD | WIRE_SEND_ONLY) || packet->payload_length != MAD_LENGTH ||
 	    packet->pad != 0) {
@@ -27,20 +35,16 @@ void gsi_receive(struct hca *hca, const struct packet *packet, const struct link
 		COUNT(hca, bad_qkey, 1);
 		return;
 	}
-	memcpy(mad, packet->payload, sizeof(mad)); /* its sender may still write there */
-	if (cm_message_decode(&message, mad) == 0)
+	if (decode(&message, packet))
 		cm_receive(hca->cm, &message, frame, now);
 }
 
 uint32_t gsi_disconnects(const struct packet *packet)
 {
 	struct cm_message message;
-	uint8_t mad[MAD_LENGTH];
 
-	if (packet->payload_length != MAD_LENGTH)
-		return 0;
-	memcpy(mad, packet->payload, sizeof(mad));
-	if (cm_message_decode(&message, mad) != 0 || message.attribute != CM_DREQ)
+	if (packet->payload_length != MAD_LENGTH || !decode(&message, packet) ||
+	    message.attribute != CM_DREQ)
 		return 0;
 	return message.qpn;
 }

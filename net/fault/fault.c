@@ -95,11 +95,10 @@ void fault_note(const struct fault_link *fault, enum direction direction, uint64
 static uint64_t fault_link_deadline(struct link *link)
 {
 	struct fault_link *fault = (struct fault_link *)link;
-	uint64_t deadline;
+	uint64_t deadline = fault->inner->ops->deadline(fault->inner);
 
 	if (fault_is_idle(fault))
-		return fault->inner->ops->deadline(fault->inner);
-	deadline = fault->inner->ops->deadline(fault->inner);
+		return deadline;
 	pthread_mutex_lock(&fault->lock);
 	for (unsigned int i = 0; i < 2; i++)
 		deadline = earlier(deadline, lane_deadline(&fault->lanes[i]));

@@ -213,12 +213,14 @@ void udp_multicast_from(int fd, const union ibv_gid *source);
 unsigned int udp_multicast_descriptors(const struct udp_link *link, int *fds, unsigned int max);
 /* Whether @group was joined on @interface, where a datagram came in. With multicast.lock. */
 bool udp_group_is_on(const struct udp_group *group, unsigned int interface);
+
 static inline bool udp_has_groups(const struct udp_link *link)
 {
 	return atomic_load_explicit(&link->multicast.count, memory_order_relaxed) > 0;
 }
 
-/* What has arrived for the groups, when it is their turn. @idle: nothing else has arrived. */
+/* What has arrived for the groups that there are, when it is their turn. @idle: nothing else has
+ * arrived. */
 unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
 				   unsigned int max, bool idle);
 
