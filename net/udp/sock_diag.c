@@ -30,37 +30,6 @@ struct request {
 	struct inet_diag_req_v2 body;
 };
 
-struct sock_diag *sock_diag_create(void)
-{
-	struct sock_diag *diag = calloc(1, sizeof(*diag));
-
-	if (!diag)
-		return NULL;
-	diag->fd = sys_socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
-			      NETLINK_SOCK_DIAG);
-	if (diag->fd < 0) {
-		free(diag);
-		return NULL;
-	}
-	diag->identity = descriptor_identify(diag->fd);
-	pthread_mutex_init(&diag->lock, NULL);
-	return diag;
-}
-
-bool sock_diag_verify(struct sock_diag *diag)
-{
-	return descriptor_verify(&diag->fd, &diag->identity);
-}
-
-void sock_diag_destroy(struct sock_diag *diag)
-{
-	if (!diag)
-		return;
-	close(diag->fd);
-	pthread_mutex_destroy(&diag->lock);
-	free(diag);
-}
-
 static void set_socket_address(__be32 *address, const union ibv_gid *gid)
 {
 	if (gid_is_ipv4(gid))
@@ -162,4 +131,64 @@ int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t 
 	error = ask(diag, &request, local, found);
 	pthread_mutex_unlock(&diag->lock);
 	return error;
+}
+
+/*
+ * Whether the kernel finds a socket that is there. Where it lacks udp_diag (CONFIG_INET_UDP_DIAG)
+ * it runs modprobe for each request, waits for that, and answers as if there were no socket.
+ */
+static bool knows_udp(struct sock_diag *diag)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET};
+	socklen_t length = sizeof(address);
+	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sock_diag_socket found;
+	union ibv_gid gid;
+	bool known;
+
+	if (fd < 0)
+		return false;
+	known = bind(fd, (struct sockaddr *)&address, length) == 0 &&
+		getsockname(fd, (struct sockaddr *)&address, &length) == 0;
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	gid_from_sockaddr(&gid, (struct sockaddr *)&address);
+	known = known &&
+		sock_diag_find(diag, &gid, ntohs(address.sin_port), NULL, 0, 0, &found) == 0;
+	close(fd);
+	return known;
+}
+
+struct sock_diag *sock_diag_create(void)
+{
+	struct sock_diag *diag = calloc(1, sizeof(*diag));
+
+	if (!diag)
+		return NULL;
+	diag->fd = sys_socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+			      NETLINK_SOCK_DIAG);
+	if (diag->fd < 0) {
+		free(diag);
+		return NULL;
+	}
+	diag->identity = descriptor_identify(diag->fd);
+	pthread_mutex_init(&diag->lock, NULL);
+	if (!knows_udp(diag)) {
+		sock_diag_destroy(diag);
+		return NULL;
+	}
+	return diag;
+}
+
+bool sock_diag_verify(struct sock_diag *diag)
+{
+	return descriptor_verify(&diag->fd, &diag->identity);
+}
+
+void sock_diag_destroy(struct sock_diag *diag)
+{
+	if (!diag)
+		return;
+	close(diag->fd);
+	pthread_mutex_destroy(&diag->lock);
+	free(diag);
 }

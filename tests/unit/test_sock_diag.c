@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the kernel says of UDP sockets, and that it isn't asked where it knows nothing of them:
+ * syscall() is this program's own, and answers as a kernel without udp_diag.
+ */
+#include <arpa/inet.h>
+#include <check.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/netlink.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "net/udp/sock_diag.h"
+#include "net/wire/gid.h"
+#include "tests/must.h"
+#include "tests/run_suite.h"
+
+static bool kernel_lacks_udp_diag;
+
+/* As inet_diag_handler_cmd() of the kernel, once modprobe has failed. */
+static void answer_as_if_there_were_none(void *answer)
+{
+	struct nlmsghdr *header = answer;
+	struct nlmsgerr *error = NLMSG_DATA(header);
+
+	header->nlmsg_type = NLMSG_ERROR;
+	header->nlmsg_len = NLMSG_LENGTH(sizeof(*error));
+	error->error = -ENOENT;
+}
+
+long syscall(long number, ...)
+{
+	long (*next)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	long argument[6], result;
+	va_list list;
+
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		argument[i] = va_arg(list, long);
+	va_end(list);
+	result = next(number, argument[0], argument[1], argument[2], argument[3], argument[4],
+		      argument[5]);
+	if (kernel_lacks_udp_diag && number == SYS_recvfrom && result > 0)
+		answer_as_if_there_were_none((void *)argument[1]);
+	return result;
+}
+
+/* A socket at 127.0.0.1, whose port is *@port then. */
+static int open_socket(union ibv_gid *gid, uint16_t *port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	must(fd >= 0 && bind(fd, (struct sockaddr *)&address, length) == 0);
+	must(getsockname(fd, (struct sockaddr *)&address, &length) == 0);
+	gid_from_sockaddr(gid, (struct sockaddr *)&address);
+	*port = ntohs(address.sin_port);
+	return fd;
+}
+
+START_TEST(a_socket_is_found_while_it_is_open)
+{
+	struct sock_diag *diag = sock_diag_create();
+	struct sock_diag_socket found;
+	union ibv_gid gid;
+	uint16_t port;
+	int fd;
+
+	if (!diag) /* a kernel without: nothing to test */
+		return;
+	fd = open_socket(&gid, &port);
+	ck_assert_int_eq(sock_diag_find(diag, &gid, port, NULL, 0, 0, &found), 0);
+	ck_assert_uint_eq(found.uid, geteuid());
+	ck_assert(!found.wildcard);
+	close(fd);
+	ck_assert_int_eq(sock_diag_find(diag, &gid, port, NULL, 0, 0, &found), ENOENT);
+	ck_assert(sock_diag_verify(diag));
+	sock_diag_destroy(diag);
+}
+END_TEST
+
+START_TEST(a_kernel_without_udp_diag_is_not_asked)
+{
+	kernel_lacks_udp_diag = true;
+	ck_assert_ptr_null(sock_diag_create());
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("sock_diag");
+	TCase *tests = tcase_create("sock_diag");
+
+	tcase_add_test(tests, a_socket_is_found_while_it_is_open);
+	tcase_add_test(tests, a_kernel_without_udp_diag_is_not_asked);
+	suite_add_tcase(suite, tests);
+	return run_suite(suite);
+}
