@@ -362,6 +362,19 @@ static int append_item(struct gid_table *table, char *text)
 	return append_scoped(table, text, listed_name(scope, name));
 }
 
+/* Blanks surround an item. False: they are in it, as where they are to separate two. */
+static bool trim(char **text)
+{
+	char *end;
+
+	*text += strspn(*text, " \t");
+	end = *text + strcspn(*text, " \t");
+	if (end[strspn(end, " \t")])
+		return false;
+	*end = '\0';
+	return true;
+}
+
 /* All that can be had. Returns the first error. */
 static int append_list(struct gid_table *table, const char *node)
 {
@@ -370,11 +383,8 @@ static int append_list(struct gid_table *table, const char *node)
 	int error = list ? 0 : ENOMEM;
 
 	while ((text = strsep(&rest, ","))) {
-		int failed;
+		int failed = trim(&text) ? append_item(table, text) : EINVAL;
 
-		text += strspn(text, " \t");
-		text[strcspn(text, " \t")] = '\0';
-		failed = append_item(table, text);
 		error = error ? error : failed;
 	}
 	free(list);

@@ -72,7 +72,7 @@ START_TEST(list_of_loopback_addresses)
 	struct gid_table table;
 	struct gid_entry entry;
 
-	ck_assert_int_eq(gid_table_init(&table, "127.0.0.2, 127.9.8.7,127.0.0.2"), 0);
+	ck_assert_int_eq(gid_table_init(&table, "127.0.0.2, 127.9.8.7 ,127.0.0.2"), 0);
 	ck_assert_uint_eq(table.count, 2);
 	for (unsigned int i = 0; i < 2; i++) {
 		ck_assert_int_eq(gid_table_get(&table, i, &entry), 0);
@@ -149,6 +149,7 @@ START_TEST(bad_lists)
 		{"", EINVAL},
 		{"127.0.0.2,", EINVAL},
 		{"no-such-host", EINVAL},
+		{"127.0.0.2 127.0.0.3", EINVAL},
 		{"127.0.0.2/8", EINVAL},
 		/* TEST-NET-3, documentation and multicast: never addresses of a host */
 		{"127.0.0.2,203.0.113.77", EADDRNOTAVAIL},
