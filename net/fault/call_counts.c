@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "net/file_limit.h"
+
 #define MAGIC 0x63786d75
 
 /* --- the file ---------------------------------------------------------------------------- */
@@ -36,7 +38,8 @@ struct call_counts_file *call_counts_create(const char *path)
 
 	if (fd < 0)
 		return NULL;
-	error = posix_fallocate(fd, 0, sizeof(*file));
+	error = file_limit_is_before(fd, sizeof(*file)) ? EFBIG
+							: posix_fallocate(fd, 0, sizeof(*file));
 	if (!error && !(file = map_counts(fd)))
 		error = errno;
 	close(fd);

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -100,6 +101,28 @@ START_TEST(other_files_are_left_alone)
 }
 END_TEST
 
+/* The kernel would send SIGXFSZ. */
+START_TEST(a_limit_of_files_is_an_error)
+{
+	struct call_counts_file *limited;
+	struct rlimit usual, none;
+	char other[80];
+	int error;
+
+	snprintf(other, sizeof(other), "%s-limited", path);
+	must(getrlimit(RLIMIT_FSIZE, &usual) == 0);
+	none = (struct rlimit){0, usual.rlim_max};
+	/* Check notes each assertion in a file. */
+	must(setrlimit(RLIMIT_FSIZE, &none) == 0);
+	limited = call_counts_create(other);
+	error = errno;
+	must(setrlimit(RLIMIT_FSIZE, &usual) == 0);
+	ck_assert_ptr_null(limited);
+	ck_assert_int_eq(error, EFBIG);
+	ck_assert_int_ne(access(other, F_OK), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("call_counts");
@@ -109,6 +132,7 @@ int main(void)
 	tcase_add_test(tests, processes_count_for_themselves);
 	tcase_add_test(tests, too_many_are_not_counted);
 	tcase_add_test(tests, other_files_are_left_alone);
+	tcase_add_test(tests, a_limit_of_files_is_an_error);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
