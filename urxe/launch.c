@@ -77,7 +77,9 @@ static void check_devices(const char *library)
 	FILE *said;
 
 	if (strpbrk(library, ": "))
-		die("%s: ld.so can't preload a file with a space or a colon in its path", library);
+		die("%s: ld.so can't preload a file with a space or a colon in its path; move or "
+		    "install it",
+		    library);
 	if (!(said = fdopen(start_listing(library, &child), "r")))
 		die("out of memory");
 	while (getline(&line, &size, said) > 0) {
@@ -114,13 +116,20 @@ const char *launch_check(const char *program)
 
 void launch_checked(char **argv, const char *library)
 {
-	int status;
+	char *interpreter;
+	int error;
 
 	preload(library, getenv("LD_PRELOAD"));
 	execvp(argv[0], argv);
-	status = errno == ENOENT ? 127 : 126; /* as shells have it */
-	fprintf(stderr, "urxe: %s: %s\n", argv[0], strerror(errno));
-	exit(status);
+	error = errno;
+	interpreter = program_interpreter(argv[0]);
+	/* The program itself was there when it was checked. */
+	if (error == ENOENT && interpreter)
+		fprintf(stderr, "urxe: %s: its interpreter \"%s\" can't be found\n", argv[0],
+			interpreter);
+	else
+		fprintf(stderr, "urxe: %s: %s\n", argv[0], strerror(error));
+	exit(error == ENOENT ? 127 : 126); /* as shells have it */
 }
 
 void launch(char **argv)

@@ -149,6 +149,15 @@ static bool read_interpreter(const char *path, char interpreter[SCRIPT_LINE])
 	return true;
 }
 
+char *program_interpreter(const char *name)
+{
+	char *program = find_program(name), interpreter[SCRIPT_LINE];
+	bool is_script = program && read_interpreter(program, interpreter);
+
+	free(program);
+	return is_script ? strdup(interpreter) : NULL;
+}
+
 /* @subject is what the user knows the file @path by. */
 static void check_image(const struct image *image, const char *path, const char *subject,
 			const char *library)

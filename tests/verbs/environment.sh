@@ -249,6 +249,7 @@ chmod +x "$work/orphan"
 status=0
 run -- run "$work/orphan" || status=$?
 [ $status = 127 ] || fail "a script without its interpreter: exit status $status"
+grep -q 'orphan: its interpreter "/no/such/interpreter" ' "$work/err" || fail "a script without its interpreter: $(cat "$work/err")"
 run LD_PRELOAD=/also -- run --explain sh -c 'echo "$URXE_EXPLAIN $LD_PRELOAD"' || fail "--explain"
 grep -qx "1 $library:/also" "$work/out" || fail "--explain, and what was preloaded before"
 run -- run --pcap="$work/x-%p.pcap" --node "$address" -- "$list" -o || fail "--pcap"
