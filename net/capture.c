@@ -207,10 +207,15 @@ int capture_open_faults(struct capture *capture)
 	return capture->notes ? 0 : errno;
 }
 
+bool capture_is_open(const struct capture *capture)
+{
+	return descriptor_is(capture->fd, &capture->identity);
+}
+
 void capture_close(struct capture *capture)
 {
 	/* Else the number is another file's, and the stream stays. */
-	if (descriptor_is(capture->fd, &capture->identity))
+	if (capture_is_open(capture))
 		capture->libpcap.dump_close(capture->dumper);
 	capture->libpcap.close(capture->pcap);
 	if (capture->notes)
@@ -289,7 +294,7 @@ static void write_buffer(struct capture *capture)
 
 	if (capture->ended)
 		return;
-	if (!descriptor_is(capture->fd, &capture->identity)) {
+	if (!capture_is_open(capture)) {
 		end_capture(capture, "the application has closed it");
 		return;
 	}

@@ -29,6 +29,8 @@ bool capture_is_possible(void);
  */
 struct capture *capture_open(const char *name);
 void capture_close(struct capture *capture);
+/* Whether the application hasn't closed the file, as daemons do. */
+bool capture_is_open(const struct capture *capture);
 /* In a forked child, which uses it no more: what wasn't written yet is the parent's to write. */
 void capture_after_fork_child(struct capture *capture);
 

@@ -21,9 +21,9 @@ static struct registry {
 	struct injector injector;
 
 	pthread_mutex_t lock;
-	unsigned int users; /* of progress, capture, observe and control */
+	unsigned int users; /* of progress, observe and control */
 	struct progress *progress;
-	struct capture *capture;
+	struct capture *capture; /* as long as the process lives, which may open a device again */
 	struct observe *observe;
 	struct control *control; /* NULL: there is none */
 
@@ -77,8 +77,7 @@ struct injector *registry_injector(void)
 
 static void registry_stop_capture(void)
 {
-	if (registry.capture)
-		capture_close(registry.capture);
+	capture_close(registry.capture);
 	registry.capture = NULL;
 }
 
@@ -87,6 +86,10 @@ static int registry_start_capture(void)
 	const char *pcap = registry.configuration.pcap;
 	int error;
 
+	if (registry.capture && capture_is_open(registry.capture))
+		return 0;
+	if (registry.capture)
+		registry_stop_capture();
 	registry.capture = capture_open(pcap);
 	if (!registry.capture) {
 		error = errno ? errno : EIO;
@@ -102,12 +105,11 @@ static int registry_start_capture(void)
 	return error;
 }
 
-static void registry_close_files(void)
+static void registry_stop_observing(void)
 {
 	if (registry.observe)
 		observe_close(registry.observe);
 	registry.observe = NULL;
-	registry_stop_capture();
 }
 
 static int registry_start_shared(void)
@@ -121,7 +123,7 @@ static int registry_start_shared(void)
 	registry.observe = observe_open(OBSERVE_DIRECTORY, registry.configuration.stat);
 	error = registry.observe ? progress_create(&registry.progress) : ENOMEM;
 	if (error)
-		registry_close_files();
+		registry_stop_observing();
 	else
 		registry.control = control_create(registry.progress);
 	return error;
@@ -156,7 +158,7 @@ void registry_release(void)
 		registry.control = NULL;
 		progress_destroy(registry.progress);
 		registry.progress = NULL;
-		registry_close_files();
+		registry_stop_observing();
 	}
 	pthread_mutex_unlock(&registry.lock);
 }
