@@ -116,15 +116,15 @@ const char *launch_check(const char *program)
 
 void launch_checked(char **argv, const char *library)
 {
-	char *interpreter;
+	const char *interpreter;
 	int error;
 
 	preload(library, getenv("LD_PRELOAD"));
 	execvp(argv[0], argv);
 	error = errno;
-	interpreter = program_interpreter(argv[0]);
 	/* The program itself was there when it was checked. */
-	if (error == ENOENT && interpreter)
+	interpreter = error == ENOENT ? program_interpreter(argv[0]) : NULL;
+	if (interpreter)
 		fprintf(stderr, "urxe: %s: its interpreter \"%s\" can't be found\n", argv[0],
 			interpreter);
 	else

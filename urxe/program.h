@@ -10,8 +10,7 @@
 /* Dies when @name isn't found, or ld.so would not preload @library into its process. */
 void program_check(const char *name, const char *library);
 
-/* By which @name, a program that was found, says that it is run; NULL: it is no script. The caller
- * frees it. */
+/* What a script names to be run by, for the caller to free; NULL: @name is none. */
 char *program_interpreter(const char *name);
 
 #endif

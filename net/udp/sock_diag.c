@@ -15,6 +15,7 @@
 
 #include "net/descriptor.h"
 #include "net/syscalls.h"
+#include "net/udp/udp_link.h"
 #include "net/wire/gid.h"
 
 struct sock_diag {
@@ -139,22 +140,20 @@ int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t 
  */
 static bool knows_udp(struct sock_diag *diag)
 {
-	struct sockaddr_in address = {.sin_family = AF_INET};
-	socklen_t length = sizeof(address);
+	const struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
 	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sock_diag_socket found;
 	union ibv_gid gid;
+	uint16_t port;
 	bool known;
 
 	if (fd < 0)
 		return false;
-	known = bind(fd, (struct sockaddr *)&address, length) == 0 &&
-		getsockname(fd, (struct sockaddr *)&address, &length) == 0;
-	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	gid_from_sockaddr(&gid, (struct sockaddr *)&address);
-	known = known &&
-		sock_diag_find(diag, &gid, ntohs(address.sin_port), NULL, 0, 0, &found) == 0;
-	close(fd);
+	gid_from_ipv4(&gid, &loopback);
+	/* At all addresses: the loopback device may be down. */
+	known = udp_bind_free_port(fd, INADDR_ANY, &port) == 0 &&
+		sock_diag_find(diag, &gid, port, NULL, 0, 0, &found) == 0;
+	sys_close(fd);
 	return known;
 }
 

@@ -156,20 +156,6 @@ bool udp_send_message(struct share *base, uint32_t qpn, const void *data, uint32
 
 /* --- in ------------------------------------------------------------------------------------ */
 
-/* A port of the kernel's choice. */
-static int bind_to_loopback(int fd, uint16_t *port)
-{
-	struct sockaddr_in address = {.sin_family = AF_INET,
-				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	socklen_t length = sizeof(address);
-
-	if (bind(fd, (struct sockaddr *)&address, length) < 0 ||
-	    getsockname(fd, (struct sockaddr *)&address, &length) < 0)
-		return errno;
-	*port = ntohs(address.sin_port);
-	return 0;
-}
-
 int udp_open_control_socket(struct udp_share *share)
 {
 	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error;
@@ -178,7 +164,7 @@ int udp_open_control_socket(struct udp_share *share)
 
 	if (fd < 0)
 		return errno;
-	error = bind_to_loopback(fd, &port);
+	error = udp_bind_free_port(fd, INADDR_LOOPBACK, &port);
 	if (error) {
 		sys_close(fd);
 		return error;

@@ -154,6 +154,8 @@ struct udp_address *udp_address_find(struct udp_link *link, const union ibv_gid 
  */
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd);
 int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t port);
+/* To @ipv4, in the CPU's byte order, and a port of the kernel's choice. 0 or an errno. */
+int udp_bind_free_port(int fd, in_addr_t ipv4, uint16_t *port);
 int udp_address_open_receiver(struct udp_link *link, struct udp_address *address);
 int udp_address_receive_grh(const struct udp_address *address);
 
@@ -219,8 +221,10 @@ static inline bool udp_has_groups(const struct udp_link *link)
 	return atomic_load_explicit(&link->multicast.count, memory_order_relaxed) > 0;
 }
 
-/* What has arrived for the groups that there are, when it is their turn. @idle: nothing else has
- * arrived. */
+/*
+ * What has arrived for the groups that there are, when it is their turn. @idle: nothing else has
+ * arrived.
+ */
 unsigned int udp_multicast_receive(struct udp_link *link, struct link_frame *frames,
 				   unsigned int max, bool idle);
 

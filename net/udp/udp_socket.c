@@ -106,6 +106,18 @@ int udp_bind(int fd, const union ibv_gid *gid, unsigned int ifindex, uint16_t po
 	return bind(fd, (struct sockaddr *)&address, length) < 0 ? errno : 0;
 }
 
+int udp_bind_free_port(int fd, in_addr_t ipv4, uint16_t *port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(ipv4)};
+	socklen_t length = sizeof(address);
+
+	if (bind(fd, (struct sockaddr *)&address, length) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&address, &length) < 0)
+		return errno;
+	*port = ntohs(address.sin_port);
+	return 0;
+}
+
 static int open_socket(const union ibv_gid *gid, const struct option *options, int *fd)
 {
 	int error;
