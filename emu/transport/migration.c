@@ -159,16 +159,18 @@ void migration_on_packet(struct qp *qp, const struct packet *packet, const struc
 
 	if (packet->opcode == WIRE_OPCODE_CNP)
 		return; /* says nothing of paths */
-	if (frame_came_on(frame, &qp->path)) {
+	/* Looked at first: the two paths may have the same addresses. */
+	if (request && migration->state == IBV_MIG_ARMED &&
+	    frame_came_on(frame, &migration->alternate.path)) {
+		migrate(qp, "the peer has migrated");
+		recovery_on_migrated(qp, now);
+	} else if (frame_came_on(frame, &qp->path)) {
 		bool arms = migration->state == IBV_MIG_REARM && !request;
 
 		if (!arms && !migration->unconfirmed)
 			return;
 		migration->unconfirmed = false;
 		enter_state(qp, arms ? IBV_MIG_ARMED : migration->state);
-	} else if (migration->state == IBV_MIG_ARMED) {
-		migrate(qp, "the peer has migrated");
-		recovery_on_migrated(qp, now);
 	}
 }
 

@@ -281,6 +281,30 @@ START_TEST(peer_migrates)
 }
 END_TEST
 
+/* An alternate path that differs from the path in what no packet shows, its timeout say. */
+START_TEST(peer_migrates_on_the_same_addresses)
+{
+	struct ibv_qp_attr attr;
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	attr = alternate_attr(&p.peer.path.source);
+	attr.alt_ah_attr.grh.sgid_index = 0;
+	ck_assert_int_eq(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+			 0);
+	request(&p, NULL, false);
+	expect_taken(&p, &p.peer.path, false);
+	expect_state(p.peer.qp, IBV_MIG_ARMED);
+	request(&p, NULL, true);
+	expect_taken(&p, &p.peer.path, true);
+	request(&p, NULL, true);
+	expect_taken(&p, &p.peer.path, true);
+	expect_events(&p, 1, 0);
+	ck_assert_int_eq(world_query(p.peer.qp).timeout, 10);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
 /* IBA 11.6.3.2: what the peer asks for can't be, and it is told once. */
 START_TEST(peer_migrates_in_vain)
 {
@@ -767,6 +791,7 @@ int main(void)
 	tcase_add_test(rules, refused_mtu);
 	tcase_add_test(rules, states);
 	tcase_add_test(rules, peer_migrates);
+	tcase_add_test(rules, peer_migrates_on_the_same_addresses);
 	tcase_add_loop_test(rules, peer_migrates_in_vain, 0, 2);
 	tcase_add_test(rules, on_demand);
 	tcase_add_test(rules, retries_used_up);
