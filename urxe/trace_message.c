@@ -209,10 +209,8 @@ static void on_response(struct transmission *transmission, struct flow *answers,
 		transmission->resent &= !transmission->copied;
 		psn_map_set(&answers->responses, transmission->psn, transmission->message);
 	}
-	if (!is_positive(record))
-		acknowledge(asks, transmission->psn - 1, time);
-	else if (!transmission->lost)
-		acknowledge(asks, transmission->psn, time);
+	if (!transmission->lost)
+		acknowledge(asks, transmission->psn - !is_positive(record), time);
 }
 
 /* --- All -------------------------------------------------------------------------------- */

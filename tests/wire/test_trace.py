@@ -257,6 +257,21 @@ class BothEnds(unittest.TestCase):
         self.assertIn("after RNR NAK", rows(text)[2])
         self.assertRegex(text, r"2      0      1      0    0    1  680\.0 us\n")
 
+    def test_lost_naks_have_no_effect(self):
+        for syndrome in 0x60, 0x20:
+            captures = Captures()
+            captures.add(0, request(SEND_ONLY, 5, 64))
+            captures.add(1, request(SEND_ONLY, 6, 65), arrivals=0)
+            captures.add(2, request(SEND_ONLY, 7, 66))
+            captures.add(20, answer(6, syndrome), arrivals=0)
+            for psn in 5, 6, 7:
+                captures.add(4995 + psn, request(SEND_ONLY, psn, 59 + psn))
+            captures.add(5100, answer(7))
+            lines = rows(trace(*captures.write()))
+            self.assertIn("acknowledged after 5.110 ms", lines[0])
+            self.assertIn("after 4.980 ms of silence", lines[4])
+            self.assertNotIn("sent again after", lines[3])
+
     def test_equal_messages_are_one_row(self):
         captures = Captures()
         for i in range(100):
