@@ -405,6 +405,20 @@ static void leak_regions(void)
 	exit(0);
 }
 
+/* It is called what it is now. */
+static void leak_reregistered(void)
+{
+	struct ibv_mr *mr;
+
+	rig_open(&rig);
+	mr = ibv_reg_mr(rig.pd, rig.buffer, 3, 0);
+	must(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, rig.buffer, 7, 0) == 0);
+	must(ibv_destroy_qp(rig.qp) == 0);
+	must(ibv_destroy_cq(rig.cq) == 0);
+	must(ibv_destroy_comp_channel(rig.channel) == 0);
+	exit(0);
+}
+
 static void leak_buffer(void)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(open_device());
@@ -581,6 +595,7 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_OF_OTHER_KIND, use_pointer_of_other_kind),
 	GOOD(OBJECT_OF_OTHER_KIND, use_extended_cq_as_cq),
 	BAD(OBJECT_LEAKED, leak_regions, .said = "12 memory regions"),
+	BAD(OBJECT_LEAKED, leak_reregistered, .said = "(7 bytes at"),
 	BAD(OBJECT_LEAKED, leak_buffer, .said = "buffer of 8 bytes at"),
 	BAD(OBJECT_LEAKED, leak_list),
 	GOOD(OBJECT_LEAKED, leak_in_silence, .options = "no-leaks"),

@@ -13,8 +13,9 @@ struct leak {
 	enum cause cause;
 	struct object *object; /* referenced */
 	struct check_place place;
-	uintptr_t key;	    /* of the place */
-	unsigned int count; /* of events, or 1 */
+	uintptr_t key;		/* of the place */
+	unsigned int count;	/* of events, or 1 */
+	char name[OBJECT_NAME]; /* as it is now: keys and sizes change */
 };
 
 struct leaks {
@@ -24,6 +25,8 @@ struct leaks {
 
 static void add_leak(struct leaks *leaks, const struct leak *leak)
 {
+	struct leak *added;
+
 	if (leaks->count == leaks->capacity) {
 		unsigned int capacity = leaks->capacity ? 2 * leaks->capacity : 64;
 		struct leak *larger = realloc(leaks->array, capacity * sizeof(*larger));
@@ -33,10 +36,11 @@ static void add_leak(struct leaks *leaks, const struct leak *leak)
 		leaks->array = larger;
 		leaks->capacity = capacity;
 	}
-	leaks->array[leaks->count] = *leak;
-	leaks->array[leaks->count].key = origin_place(leak->place.origin);
+	added = &leaks->array[leaks->count++];
+	*added = *leak;
+	added->key = origin_place(leak->place.origin);
+	object_describe(leak->object->kind, leak->object->pointer, added->name);
 	object_reference(leak->object);
-	leaks->count++;
 }
 
 static void add_events(struct leaks *leaks, struct object *object,
@@ -77,13 +81,13 @@ static int compare(const void *a, const void *b)
 }
 
 /* "QP 0x1f01 (RC)", or "12 queue pairs, such as QP 0x1f01 (RC)". */
-static void describe_group(const struct object *object, unsigned int count, char text[GROUP_TEXT])
+static void describe_group(const struct leak *leak, unsigned int count, char text[GROUP_TEXT])
 {
 	if (count == 1)
-		snprintf(text, GROUP_TEXT, "%s", object->name);
+		snprintf(text, GROUP_TEXT, "%s", leak->name);
 	else
 		snprintf(text, GROUP_TEXT, "%u %s, such as %s", count,
-			 object_kind_text(object->kind, count), object->name);
+			 object_kind_text(leak->object->kind, count), leak->name);
 }
 
 /* @count: events or objects of the group that begins with @leak. */
@@ -92,14 +96,14 @@ static void report_leak(const struct leak *leak, unsigned int count)
 	const struct object *object = leak->object;
 	char text[GROUP_TEXT];
 
-	describe_group(object, count, text);
+	describe_group(leak, count, text);
 	if (leak->cause == CAUSE_OBJECT_BUSY_IGNORED)
 		check_report_places(leak->cause, CHECK_PLACES(leak->place, {"made", object->made}),
 				    count, "%s: EBUSY for %s", object_destroyer(object->kind),
 				    text);
 	else if (leak->cause == CAUSE_EVENTS_LEFT && object->kind != OBJECT_CM_EVENT)
 		check_report_places(leak->cause, CHECK_PLACES(leak->place), count,
-				    "%u event%s of %s", count, count == 1 ? "" : "s", object->name);
+				    "%u event%s of %s", count, count == 1 ? "" : "s", leak->name);
 	else
 		check_report_places(leak->cause, CHECK_PLACES(leak->place), count, "%s; without %s",
 				    text, object_destroyer(object->kind));
