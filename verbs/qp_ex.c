@@ -255,9 +255,9 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 
 	if (!wr)
 		return;
-	if (num_sge > builder->max_sge) {
-		BUILDER_FAIL(ex, EINVAL, POST_SGES, "num_sge is %zu, the queue pair takes %u",
-			     num_sge, builder->max_sge);
+	if (num_sge > builder->max_sge || (num_sge && !sg_list)) {
+		BUILDER_FAIL(ex, EINVAL, POST_SGES, "num_sge is %zu%s, the queue pair takes %u",
+			     num_sge, sge_list_missing(sg_list, num_sge), builder->max_sge);
 		return;
 	}
 	if (num_sge)

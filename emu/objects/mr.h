@@ -231,6 +231,18 @@ int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, u
 int sge_scatter(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 		uint64_t offset, const void *data, uint32_t length, struct mr_pin *pin);
 
+/* "" or what to say of a list that isn't there. */
+static inline const char *sge_list_missing(const struct ibv_sge *sge, int count)
+{
+	return count && !sge ? " and sg_list NULL" : "";
+}
+
+/* Whether it can be posted to a queue whose lists have @most SGEs. */
+static inline bool sge_list_fits(const struct ibv_sge *sge, int count, uint32_t most)
+{
+	return (uint32_t)count <= most && (sge || !count);
+}
+
 /* Sum of the lengths: up to 2^32 - 1 each, so 64 bits. */
 static inline uint64_t sge_total(const struct ibv_sge *sge, uint32_t count)
 {

@@ -87,7 +87,7 @@ int receive_queue_push(struct receive_queue *queue, const struct ibv_recv_wr *wr
 	struct receive_wqe *wqe;
 	uint64_t total;
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+	if (!sge_list_fits(wr->sg_list, wr->num_sge, queue->max_sge))
 		return EINVAL;
 	if (queue->count == queue->capacity)
 		return ENOMEM;
@@ -106,10 +106,11 @@ int receive_queue_push(struct receive_queue *queue, const struct ibv_recv_wr *wr
 int receive_queue_refuse(const struct receive_queue *queue, const struct ibv_recv_wr *wr,
 			 const char *call)
 {
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > queue->max_sge)
+	if (!sge_list_fits(wr->sg_list, wr->num_sge, queue->max_sge))
 		return refuse(EINVAL, CAUSE_POST_SGES,
-			      "%s, wr_id %" PRIu64 ": num_sge is %d, the queue takes %u", call,
-			      wr->wr_id, wr->num_sge, queue->max_sge);
+			      "%s, wr_id %" PRIu64 ": num_sge is %d%s, the queue takes %u", call,
+			      wr->wr_id, wr->num_sge, sge_list_missing(wr->sg_list, wr->num_sge),
+			      queue->max_sge);
 	return refuse(ENOMEM, CAUSE_RECEIVE_QUEUE_FULL,
 		      "%s, wr_id %" PRIu64 ": %u receives are posted, the queue takes %u", call,
 		      wr->wr_id, queue->count, queue->capacity);

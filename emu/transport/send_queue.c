@@ -120,9 +120,6 @@ static inline int check_sges(const struct send_queue *queue, const struct reques
 	if (kind->flags & REQUEST_EXACT && total != ATOMIC_LENGTH)
 		return FOUND(EINVAL, POST_ATOMIC_LENGTH, "IBV_WR_%s with %" PRIu64 " bytes",
 			     kind->name, total);
-	if (kind->data == DATA_NONE && wr->num_sge)
-		return FOUND(EINVAL, POST_SGES, "IBV_WR_%s has no data, num_sge is %d", kind->name,
-			     wr->num_sge);
 	return 0;
 }
 
@@ -148,9 +145,13 @@ static inline __attribute__((always_inline)) int check_work_request(const struct
 
 	if (error)
 		return error;
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge(queue, wr))
-		return FOUND(EINVAL, POST_SGES, "num_sge is %d, the queue pair takes %u",
-			     wr->num_sge, max_sge(queue, wr));
+	if (!sge_list_fits(wr->sg_list, wr->num_sge, max_sge(queue, wr)))
+		return FOUND(EINVAL, POST_SGES, "num_sge is %d%s, the queue pair takes %u",
+			     wr->num_sge, sge_list_missing(wr->sg_list, wr->num_sge),
+			     max_sge(queue, wr));
+	if (kind->data == DATA_NONE && wr->num_sge)
+		return FOUND(EINVAL, POST_SGES, "IBV_WR_%s has no data, num_sge is %d", kind->name,
+			     wr->num_sge);
 	*total = sge_total(wr->sg_list, wr->num_sge);
 	error = check_sges(queue, kind, wr, *total, finding);
 	if (error)
@@ -283,7 +284,7 @@ static inline bool check_simple(const struct send_queue *queue, const struct ibv
 				uint64_t *total)
 {
 	if (queue->posted - atomic_load(&queue->polled) >= queue->capacity ||
-	    (uint32_t)wr->num_sge > max_sge(queue, wr))
+	    !sge_list_fits(wr->sg_list, wr->num_sge, max_sge(queue, wr)))
 		return false;
 	*total = sge_total(wr->sg_list, wr->num_sge);
 	return !(wr->send_flags & IBV_SEND_INLINE) || *total <= queue->max_inline;

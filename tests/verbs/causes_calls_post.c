@@ -91,6 +91,19 @@ static void three_elements_received(void)
 	ck_assert_int_eq(ibv_post_recv(qp, &wr, &bad), EINVAL);
 }
 
+static void list_at_null(void)
+{
+	post(qp_in_rts(IBV_QPT_RC), (struct ibv_send_wr){.opcode = IBV_WR_SEND, .num_sge = 2},
+	     EINVAL);
+}
+
+static void list_at_null_received(void)
+{
+	struct ibv_recv_wr wr = {.num_sge = 2}, *bad;
+
+	ck_assert_int_eq(ibv_post_recv(qp_in_rts(IBV_QPT_RC), &wr, &bad), EINVAL);
+}
+
 static void elements_of_an_invalidation(void)
 {
 	struct ibv_qp *qp = qp_in_rts(IBV_QPT_RC);
@@ -239,6 +252,15 @@ static void batch_of_two_elements(void)
 	ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
 }
 
+static void batch_with_list_at_null(void)
+{
+	struct ibv_qp_ex *qp = extended_qp();
+
+	ibv_wr_send(qp);
+	ibv_wr_set_sge_list(qp, 1, NULL);
+	ck_assert_int_eq(ibv_wr_complete(qp), EINVAL);
+}
+
 static void batch_inline(void)
 {
 	struct ibv_qp_ex *qp = extended_qp();
@@ -287,8 +309,11 @@ static const struct cause_row rows[] = {
 	{CAUSE_RECEIVE_QUEUE_FULL, srq_of_four, "4 receives are posted, the queue takes 4"},
 	{CAUSE_POST_SGES, three_elements, "wr_id 77: num_sge is 3, the queue pair takes 2"},
 	{CAUSE_POST_SGES, three_elements_received, "num_sge is 3, the queue takes 2"},
+	{CAUSE_POST_SGES, list_at_null, "num_sge is 2 and sg_list NULL, the queue pair takes 2"},
+	{CAUSE_POST_SGES, list_at_null_received, "num_sge is 2 and sg_list NULL, the queue"},
 	{CAUSE_POST_SGES, elements_of_an_invalidation, "IBV_WR_LOCAL_INV has no data"},
 	{CAUSE_POST_SGES, batch_of_two_elements, "num_sge is 2, the queue pair takes 1"},
+	{CAUSE_POST_SGES, batch_with_list_at_null, "num_sge is 1 and sg_list NULL"},
 	{CAUSE_POST_INLINE, inline_send, "200 bytes inline, the queue pair takes 32"},
 	{CAUSE_POST_INLINE, inline_read, "IBV_WR_RDMA_READ sends no data"},
 	{CAUSE_POST_INLINE, batch_inline, "256 bytes inline and more, the queue pair takes 16"},
