@@ -60,7 +60,7 @@ static enum denial check(const struct key_use *use, const struct key *key, uint3
 		return DENIED_KIND;
 	if (!key->valid)
 		return DENIED_UNBOUND;
-	if (key->bound_to && key->bound_to != use->qp->number)
+	if (key->bound_to && key->bound_to != use->qp->handle)
 		return DENIED_QP;
 	if ((key->access & use->access) != use->access)
 		return DENIED_ACCESS;
@@ -105,6 +105,14 @@ static void add_former(struct text *text, struct hca *hca, uint32_t value)
 		text_add(text, "; it was %s", former);
 }
 
+/* The QP that has bound the window. When that was destroyed, @qp may have its number. */
+static void add_binder(struct text *text, const struct key *key, const struct qp *qp)
+{
+	bool earlier = key->bound_to_number == qp->number && key->bound_to != qp->handle;
+
+	text_add(text, "%sQP 0x%x", earlier ? "an earlier " : "", key->bound_to_number);
+}
+
 static void add_denial(struct text *text, enum denial denial, const struct key_use *use,
 		       const struct key *key, uint32_t value, uint64_t va, uint64_t length)
 {
@@ -134,7 +142,8 @@ static void add_denial(struct text *text, enum denial denial, const struct key_u
 	case DENIED_QP:
 		text_add(text, "that is a ");
 		text_add_key(text, key);
-		text_add(text, ", of QP 0x%x", key->bound_to);
+		text_add(text, ", of ");
+		add_binder(text, key, use->qp);
 		break;
 	case DENIED_ACCESS:
 		add_access(text, use, key);
@@ -363,17 +372,20 @@ static enum invalidation_denial check_invalidation(const struct key *key, uint32
 	return !key->valid ? INVALIDATION_UNBOUND : INVALIDATION_OTHER_QP;
 }
 
-static void add_window(struct text *text, const struct key *key)
+static void add_window(struct text *text, const struct key *key, const struct qp *qp)
 {
 	text_add(text, "its number has the key 0x%x, of a ", key->value);
 	if (key->kind != KEY_WINDOW)
 		text_add(text, "region");
 	else
 		text_add(text, "window of type %d", is_type_2(key) ? 2 : 1);
-	if (key->kind == KEY_WINDOW && !key->valid)
+	if (key->kind == KEY_WINDOW && !key->valid) {
 		text_add(text, " that is not bound");
-	else if (key->bound_to)
-		text_add(text, " that QP 0x%x has bound", key->bound_to);
+	} else if (key->bound_to) {
+		text_add(text, " that ");
+		add_binder(text, key, qp);
+		text_add(text, " has bound");
+	}
 }
 
 void denial_of_invalidation(struct qp *qp, uint32_t rkey, enum key_side side,
@@ -386,7 +398,7 @@ void denial_of_invalidation(struct qp *qp, uint32_t rkey, enum key_side side,
 	if (begin(finding, invalidation_causes[side][check_invalidation(key, rkey)])) {
 		text_add(&text, "rkey 0x%x: ", rkey);
 		if (key)
-			add_window(&text, key);
+			add_window(&text, key, qp);
 		else
 			text_add(&text, "nothing has that key");
 	}

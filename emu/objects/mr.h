@@ -37,8 +37,11 @@ struct key {
 	enum key_kind kind;
 	uint32_t value; /* the L_Key and R_Key */
 	bool valid;	/* windows: bound */
-	uint32_t
-		bound_to; /* windows of type 2: the number of the only QP that may use it; else 0 */
+	/*
+	 * Windows of type 2: the handle of the only QP that may use it, and its number, which
+	 * another one may get; else 0.
+	 */
+	uint32_t bound_to, bound_to_number;
 	struct pd *pd;
 	uint8_t *address;
 	uint64_t length;

@@ -15,7 +15,7 @@ static bool allows(const struct key *key, const struct pd *pd, const struct qp *
 	if (key->value != value || key->pd != pd || !key->valid)
 		return false;
 	/* IBA 10.6.7: a window is a remote key, and one of type 2 is one QP's. */
-	if (key->kind == KEY_WINDOW && (!qp || (key->bound_to && key->bound_to != qp->number)))
+	if (key->kind == KEY_WINDOW && (!qp || (key->bound_to && key->bound_to != qp->handle)))
 		return false;
 	if (key->kind == KEY_NULL && qp)
 		return false;

@@ -77,7 +77,7 @@ static void unbind(struct mw *mw)
 		atomic_fetch_sub(&mw->region->windows, 1);
 	mw->region = NULL;
 	mw->key.valid = false;
-	mw->key.bound_to = 0;
+	mw->key.bound_to = mw->key.bound_to_number = 0;
 }
 
 void mw_dealloc(struct mw *mw)
@@ -165,7 +165,10 @@ static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struc
 	mw->region = region;
 	atomic_fetch_add(&region->windows, 1);
 	mw->key.valid = true;
-	mw->key.bound_to = mw->ibv.type == IBV_MW_TYPE_2 ? qp->number : 0;
+	if (mw->ibv.type == IBV_MW_TYPE_2) {
+		mw->key.bound_to = qp->handle;
+		mw->key.bound_to_number = qp->number;
+	}
 	mw->key.address = key_address(&region->key, bind->addr);
 	mw->key.length = bind->length;
 	mw->key.iova = bind->access & IBV_ACCESS_ZERO_BASED ? 0 : bind->addr;
@@ -209,9 +212,9 @@ static int invalidate_locked(struct qp *qp, uint32_t rkey)
 
 	/*
 	 * o10-37.2.26: neither plain regions nor windows of type 1, nor another QP's. No QP has the
-	 * number 0 that windows have which are of type 1, or not bound.
+	 * handle 0 that windows have which are of type 1, or not bound.
 	 */
-	if (!mw || mw->key.value != rkey || mw->key.bound_to != qp->number || mw->key.pd != qp->pd)
+	if (!mw || mw->key.value != rkey || mw->key.bound_to != qp->handle || mw->key.pd != qp->pd)
 		return EINVAL;
 	placement_finish(qp->hca);
 	table_withdraw(keys, key_number(rkey));

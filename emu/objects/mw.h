@@ -8,7 +8,8 @@
  *   type 2B  bound by IBV_WR_BIND_MW to one QP; the consumer picks the low eight
  *            bits of the R_Key, and ibv_mw.rkey is the key of the last bind; must
  *            be invalidated before it is bound again, by IBV_WR_LOCAL_INV here or a
- *            SEND with invalidate from the peer
+ *            SEND with invalidate from the peer. When that QP is destroyed the window stays
+ *            bound, and no QP can use it, until it is deallocated
  *
  * The verbs layer makes and destroys windows. The requester binds, and it and the responder
  * invalidate, with a QP lock held; hca.mw_bind_lock, taken under it, makes that one at a time.

@@ -179,6 +179,7 @@ static struct xrc_delegate *make_delegate(struct hca *hca, uint32_t qpn)
 	qp->hca = hca;
 	qp->type = qp_type_find(IBV_QPT_XRC_RECV);
 	qp->number = qpn;
+	qp->handle = hca_next_handle(hca);
 	qp->delegate = true;
 	qp->state = IBV_QPS_RTR;
 	pthread_mutex_init(&qp->lock, NULL);

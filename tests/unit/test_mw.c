@@ -47,9 +47,9 @@ static void begin(void)
 	pthread_mutex_init(&core.mw_bind_lock, NULL);
 	pd = core_pd();
 	other_pd = core_pd();
-	qp = (struct qp){.hca = &core, .pd = pd, .number = 100};
-	other_qp = (struct qp){.hca = &core, .pd = pd, .number = 101};
-	foreign_qp = (struct qp){.hca = &core, .pd = other_pd, .number = 102};
+	qp = (struct qp){.hca = &core, .pd = pd, .number = 100, .handle = 100};
+	other_qp = (struct qp){.hca = &core, .pd = pd, .number = 101, .handle = 101};
+	foreign_qp = (struct qp){.hca = &core, .pd = other_pd, .number = 102, .handle = 102};
 	memory = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(memory, MAP_FAILED);
 	va = (uintptr_t)memory;
@@ -221,6 +221,7 @@ START_TEST(type_2_is_invalidated_first)
 	ck_assert_int_eq(mw_invalidate(&foreign_qp, rkey), EINVAL);
 	/* Nor is it one's that got the number of the binding QP in another domain. */
 	foreign_qp.number = qp.number;
+	foreign_qp.handle = qp.handle;
 	ck_assert_int_eq(mw_invalidate(&foreign_qp, rkey), EINVAL);
 	for (int bit = 0; bit < 32; bit++)
 		ck_assert_int_eq(mw_invalidate(&qp, rkey ^ 1u << bit), EINVAL);
@@ -530,7 +531,7 @@ static _Atomic unsigned int met;
 
 static void *keep_writing(void *arg)
 {
-	struct qp by = {.hca = &core, .pd = pd, .number = 100};
+	struct qp by = {.hca = &core, .pd = pd, .number = 100, .handle = 100};
 	struct mr_pin pin;
 
 	while (!stop) {
@@ -631,7 +632,7 @@ static _Atomic unsigned int bound;
 
 static void *contend(void *arg)
 {
-	struct qp by = {.hca = &core, .pd = pd, .number = 200 + (uintptr_t)arg};
+	struct qp by = {.hca = &core, .pd = pd, .handle = 200 + (uintptr_t)arg};
 
 	for (uint32_t i = 0; i < 20000; i++) {
 		uint32_t number = contested_numbers[i % 2],

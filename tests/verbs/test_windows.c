@@ -10,6 +10,7 @@
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
+#define QP_NUMBERS 4096 /* that a process has to begin with: SHARE_QPN_BLOCK */
 #define ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define ALL_OPERATIONS                                                                             \
 	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |          \
@@ -225,6 +226,24 @@ START_TEST(not_for_datagrams)
 }
 END_TEST
 
+/* Neither a bind nor an invalidation has data: the list isn't even looked at. */
+START_TEST(not_with_data)
+{
+	struct ibv_send_wr wr = {.opcode = IBV_WR_LOCAL_INV, .num_sge = 1}, *bad;
+	struct ibv_mw *mw;
+
+	open_pair(IBV_QPT_RC, 0);
+	mw = alloc_window(IBV_MW_TYPE_2);
+	ck_assert_int_eq(ibv_post_send(pair.receiver, &wr, &bad), EINVAL);
+	wr.opcode = IBV_WR_BIND_MW;
+	wr.bind_mw.mw = mw;
+	wr.bind_mw.bind_info = part(0, 8);
+	ck_assert_int_eq(ibv_post_send(pair.receiver, &wr, &bad), EINVAL);
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	close_pair();
+}
+END_TEST
+
 /* The sender hands the key back with its SEND, and can't use it any more. */
 START_TEST(type_2_taken_back_by_the_peer)
 {
@@ -383,6 +402,54 @@ START_TEST(taken_back_here)
 }
 END_TEST
 
+/* A queue pair with @number, which comes again when all others have been used. */
+static struct ibv_qp *create_with_number(uint32_t number)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = pair.send_cq,
+		.recv_cq = pair.recv_cq,
+		.cap = {4, 4, 1, 1, 0},
+		.qp_type = IBV_QPT_RC,
+	};
+
+	for (unsigned int i = 0; i < QP_NUMBERS; i++) {
+		struct ibv_qp *qp = ibv_create_qp(pair.pd, &attr);
+
+		ck_assert_ptr_nonnull(qp);
+		if (qp->qp_num == number)
+			return qp;
+		ck_assert_int_eq(ibv_destroy_qp(qp), 0);
+	}
+	ck_abort_msg("QP 0x%x didn't come again", number);
+}
+
+/* IBA 10.6.7.2.2: it is that queue pair's, not of any that has its number. */
+START_TEST(outlives_its_queue_pair)
+{
+	uint32_t number, rkey;
+	struct ibv_mw *mw;
+
+	open_pair(IBV_QPT_RC, 0);
+	mw = alloc_window(IBV_MW_TYPE_2);
+	rkey = ibv_inc_rkey(mw->rkey);
+	ck_assert_int_eq(owner_posts(IBV_WR_BIND_MW, mw, rkey, part(0, 8), 1), 0);
+	expect(pair.send_cq, 1, IBV_WC_SUCCESS, IBV_WC_BIND_MW);
+	check_reached(rkey, 0, "of this ");
+	number = pair.receiver->qp_num;
+	ck_assert_int_eq(ibv_destroy_qp(pair.receiver), 0);
+	pair.receiver = create_with_number(number);
+	pair_move(&pair, 1);
+	reach(IBV_WR_RDMA_WRITE, rkey, 0, IBV_WC_REM_ACCESS_ERR);
+	ck_assert_mem_eq(memory, "of this ", 8);
+	pair_move(&pair, 1);
+	ck_assert_int_eq(owner_posts(IBV_WR_LOCAL_INV, NULL, rkey, part(0, 8), 2), 0);
+	expect(pair.send_cq, 2, IBV_WC_MW_BIND_ERR, IBV_WC_LOCAL_INV);
+	ck_assert_int_eq(ibv_dereg_mr(region), EBUSY);
+	ck_assert_int_eq(ibv_dealloc_mw(mw), 0);
+	close_pair();
+}
+END_TEST
+
 /* An extended CQ tells which key was invalidated. */
 START_TEST(extended_polling)
 {
@@ -451,11 +518,13 @@ int main(void)
 	tcase_add_test(tests, type_1);
 	tcase_add_test(tests, type_1_refused_at_once);
 	tcase_add_test(tests, not_for_datagrams);
+	tcase_add_test(tests, not_with_data);
 	tcase_add_test(tests, type_2_taken_back_by_the_peer);
 	tcase_add_test(tests, type_2_by_any_key);
 	tcase_add_test(tests, failed_bind);
 	tcase_add_test(tests, builders);
 	tcase_add_test(tests, taken_back_here);
+	tcase_add_test(tests, outlives_its_queue_pair);
 	tcase_add_test(tests, extended_polling);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
