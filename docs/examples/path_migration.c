@@ -233,6 +233,7 @@ int main(int argc, char **argv)
 	else
 		run_client(&end, argv[2], argv[3], strcmp(argv[1], "migrate") == 0);
 	report(&end);
+	rdma_destroy_qp(end.id); /* its receives name the region */
 	CHECK(rdma_dereg_mr(end.mr) == 0);
 	rdma_destroy_ep(end.id);
 	return 0;

@@ -510,6 +510,9 @@ def check_cases():
     shared = pingpong("rc", 4096, 50, "-c", detail="check", environment=silent)
     yield dataclasses.replace(shared, client_exit=41, expect_client=shared.expect_client + [
         "check: 0x7102 RECEIVE_BUFFER_CHANGED"])
+    for case in example_cases():
+        if not case.capture and not case.faults:
+            yield dataclasses.replace(case, detail=f"{case.detail} check", environment=silent)
 
 
 # --- rdma-core's own tests ------------------------------------------------------
