@@ -49,9 +49,10 @@ static struct observed *read_all(void)
 	return observed_read(&options, &processes) == 0 ? processes : NULL;
 }
 
-/* Why there is no socket: dies. */
-static _Noreturn void explain_absence(pid_t pid, const struct observed *process)
+/* Why there is no socket: dies. The process may have ended since it was looked for. */
+static _Noreturn void explain_absence(pid_t pid)
 {
+	const struct observed *process = find(read_all(), pid);
 	char text[ABSENCE_TEXT];
 
 	if (process && process->header.net_namespace != process_namespace("net"))
@@ -74,7 +75,7 @@ static void ask(const struct request *request, struct control_reply *reply)
 		die("process %d is stopped", request->pid);
 	error = control_ask(request->pid, namespace, request->question, PATIENCE, reply);
 	if (error == ECONNREFUSED)
-		explain_absence(request->pid, process);
+		explain_absence(request->pid);
 	if (error == ETIMEDOUT)
 		die("process %d doesn't answer", request->pid);
 	if (error)

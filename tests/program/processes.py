@@ -18,7 +18,7 @@ import termios
 import time
 import unittest
 
-URXE, NO_SHM = sys.argv.pop(1), sys.argv.pop(1)
+URXE, NO_SHM, PEER_ENDS = (sys.argv.pop(1) for _ in range(3))
 DEADLINE = 120  # seconds, reached by a hang alone
 # Another run of this on the machine has others.
 SERVER, CLIENT = (f"127.{network}.{os.getpid() >> 8 & 255}.{os.getpid() & 255}" for network in (83, 84))
@@ -356,8 +356,8 @@ class Programs(unittest.TestCase):
 
     # --- urxe ctl ------------------------------------------------------------------
 
-    def control(self, *words, status=0):
-        said = urxe("ctl", *map(str, words))
+    def control(self, *words, status=0, **variables):
+        said = urxe("ctl", *map(str, words), **variables)
         self.assertEqual(said.returncode, status, said.stderr)
         self.assertEqual(said.stderr.count("\n"), 1 if status else 0)
         return said.stderr or said.stdout
@@ -393,6 +393,12 @@ class Programs(unittest.TestCase):
         server.wait()
         self.assertIn(f"no process {server.pid}", self.control(server.pid, "log", "info", status=2))
         self.assertIn("no device", self.control(os.getpid(), "log", "info", status=2))
+
+    def test_process_that_ends_before_it_is_told(self):
+        server = self.start(SERVER, "ibv_rc_pingpong", "-g", "0", "-p", str(PORT))
+        self.wait_for_qp(server, "INIT")
+        said = self.control(server.pid, "log", "info", status=2, LD_PRELOAD=PEER_ENDS, ENDING=str(server.pid))
+        self.assertIn("see urxe ps", said)
 
 
 if __name__ == "__main__":
