@@ -108,6 +108,17 @@ static const struct argp_option options[] = {
 	{0},
 };
 
+static void check_qp(const struct arguments *arguments, const char *where)
+{
+	const struct trace *trace = &arguments->trace;
+
+	for (unsigned int i = 0; i < trace->conversation_count; i++) {
+		if (trace_shows(&arguments->view, trace->conversations[i]))
+			return;
+	}
+	die("no packets from or to queue pair %#x in %s", arguments->view.qpn, where);
+}
+
 int command_trace(int argc, char **argv)
 {
 	static const struct argp argp = {
@@ -121,15 +132,18 @@ int command_trace(int argc, char **argv)
 	struct arguments arguments = {
 		.format = trace_table, .summary = true, .view = {.to = UINT64_MAX}};
 	struct trace *trace = &arguments.trace;
+	const char *where;
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments))
 		return EXIT_REFUSED;
 	for (unsigned int i = 0; i < arguments.path_count; i++)
 		trace_read(trace, arguments.paths[i]);
+	where = arguments.path_count == 1 ? *arguments.paths : "any of these files";
 	if (!trace->record_count)
-		die("no RoCE packets in %s",
-		    arguments.path_count == 1 ? *arguments.paths : "any of these files");
+		die("no RoCE packets in %s", where);
 	trace_find_conversations(trace);
+	if (arguments.view.limited_to_qp)
+		check_qp(&arguments, where);
 	trace_match(trace);
 	for (unsigned int i = 0; i < trace->conversation_count; i++) {
 		trace_find_messages(trace->conversations[i]);

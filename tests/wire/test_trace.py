@@ -416,6 +416,7 @@ class Output(unittest.TestCase):
         for arguments, said in (
             (["--format", "picture", path], "and not picture"),
             (["--qp", "x", path], "and not x"),
+            (["--qp", "77", path], f"no packets from or to queue pair 0x4d in {path}"),
             (["--from", "-1", path], "-1 is no number"),
             (["/nonexistent.pcap"], "/nonexistent.pcap: No such file"),
             ([__file__], "can't be read"),
