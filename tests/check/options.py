@@ -57,7 +57,7 @@ def test_errors(folder):
         file.write("OBJECT_LEAKED\n")
     for options in ("exit", "exit=", "exit=0", "exit=256", "exit=1x", "leaks", "1=1", "json",
                     "json=/nowhere/file", "json=/", "suppress=/nowhere", f"suppress={unreadable}",
-                    f"suppress={folder}", "exit=3,2"):
+                    f"suppress={folder}", "exit=3,2", "order=", "portability="):
         status, said = run("destroy_each_once", options)
         lines = [line for line in said.splitlines() if "URXE_CHECK" in line]
         check(status != 0 and len(lines) == 1 and "no devices" in lines[0], f"{options}: {said}")

@@ -95,16 +95,17 @@ static const char *describe_error(const char *item, const char *expected)
 
 static const char *read_item(const char *item, struct check_options *options)
 {
-	const char *value = strchr(item, '=');
-	size_t length = value ? (size_t)(value - item) : strlen(item);
+	const char *equals = strchr(item, '=');
+	const char *value = equals && equals[1] ? equals + 1 : NULL;
+	size_t length = value ? (size_t)(equals - item) : strlen(item);
 
 	for (unsigned int i = 0; i < sizeof(known) / sizeof(*known); i++) {
 		const char *expected;
 
 		if (strlen(known[i].name) != length || strncmp(known[i].name, item, length) != 0 ||
-		    known[i].has_value != (value && value[1]))
+		    known[i].has_value != !!value)
 			continue;
-		expected = known[i].read(value ? value + 1 : NULL, options);
+		expected = known[i].read(value, options);
 		return expected ? describe_error(item, expected) : NULL;
 	}
 	return describe_error(item,
