@@ -103,7 +103,7 @@ static bool show(const char *name)
 	char line[LINE];
 	bool good;
 
-	if (!file && errno == ENOENT) {
+	if (!file && errno == ENOENT && !strchr(name, '/')) {
 		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n",
 			given(name));
 		return false;

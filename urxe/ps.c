@@ -277,7 +277,7 @@ enum { JSON = 0x100 };
 
 static const struct argp_option options[] = {
 	{"all", 'a', NULL, 0, "Those of other network namespaces, too"},
-	{"ended", 'e', NULL, 0, "Those that ended within the last minute with connected QPs, too"},
+	{"ended", 'e', NULL, 0, "Those that were killed or ended with connected QPs lately, too"},
 	{"json", JSON, NULL, 0, "Print JSON"},
 	{"verbose", 'v', NULL, 0, "Sequence numbers, retries, and each memory region"},
 	{0},

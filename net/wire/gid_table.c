@@ -124,6 +124,8 @@ void gid_local_text(char *text, size_t size)
 		if (is_ip(i) && (i->ifa_flags & IFF_UP) && strlen(text) + sizeof("...") < size)
 			append_address(text, size, i);
 	}
+	if (!*text)
+		snprintf(text, size, "none on an interface that is up");
 	freeifaddrs(interfaces);
 }
 

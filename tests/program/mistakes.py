@@ -60,6 +60,7 @@ MISTAKES = [
     (1, 'there is no profile ""; urxe profiles lists them', "profiles", ""),
     (1, "there is no profile \u2603", "profiles", "\u2603"),
     (1, "./folder: Is a directory", "profiles", "./folder"),
+    (1, "./nosuch: No such file or directory", "profiles", "./nosuch"),
     (2, "takes no argument: cx5", "profiles", "--markdown", "cx5"),
     (2, "no help about nothing; see urxe help --help", "help", "nothing"),
     (2, 'no help about ""', "help", ""),

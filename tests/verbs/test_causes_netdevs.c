@@ -20,10 +20,26 @@
 
 static struct rdma_event_channel *channel;
 
-static struct rdma_cm_id *make_id(void)
+/* That of the row before. */
+static void remove_interface(void)
 {
 	if (system("ip link show urxe0 >/dev/null 2>&1") == 0)
-		ip("link del urxe0"); /* of the row before */
+		ip("link del urxe0");
+}
+
+static void loopback_that_is_down(void)
+{
+	int count = -1;
+
+	remove_interface();
+	setenv("URXE_NODE", "lo", 1);
+	ck_assert_ptr_nonnull(ibv_get_device_list(&count));
+	ck_assert_int_eq(count, 0);
+}
+
+static struct rdma_cm_id *make_id(void)
+{
+	remove_interface();
 	ip("link add urxe0 type veth peer name urxe1");
 	ip("addr add " NODE "/24 dev urxe0");
 	ip("link set urxe0 up");
@@ -144,6 +160,7 @@ static void no_port_left(void)
 }
 
 static const struct cause_row rows[] = {
+	{CAUSE_NODE_NOT_LOCAL, loopback_that_is_down, "has none on an interface that is up"},
 	{CAUSE_PATH_NO_NEIGHBOUR, path_without_route,
 	 "from 10.99.0.1 (sgid_index 0) to 192.0.2.1 (dgid): Network is unreachable"},
 	{CAUSE_CM_NO_NEIGHBOUR, silent_host,
