@@ -128,6 +128,9 @@ uint32_t roster_primary_slot(const struct roster *roster, uint32_t member);
 uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union ibv_gid *gid);
 /* Another member with a socket at @gid, or 0. */
 uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid);
+/* All of them, one at each call; *@place is 0 at the first. 0: there is no other one. */
+uint32_t roster_next_neighbour(const struct roster *roster, const union ibv_gid *gid,
+			       uint32_t *place);
 /*
  * The ports that members' connections begin at: each is one member's. False: it is another's, dead
  * perhaps and not removed yet.

@@ -127,16 +127,26 @@ uint64_t roster_cookie(const struct roster *roster, uint32_t member, const union
 	return socket ? socket->cookie : 0;
 }
 
-uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
+uint32_t roster_next_neighbour(const struct roster *roster, const union ibv_gid *gid,
+			       uint32_t *place)
 {
-	for (struct reuseport_socket *socket = roster->table->sockets; socket < sockets_end(roster);
-	     socket++) {
+	struct reuseport_socket *sockets = roster->table->sockets;
+
+	while (sockets + *place < sockets_end(roster)) {
+		struct reuseport_socket *socket = &sockets[(*place)++];
 		uint32_t member = read_member(&socket->member);
 
 		if (member && member != roster->self && shared_gid_is(&socket->gid, gid))
 			return member;
 	}
 	return 0;
+}
+
+uint32_t roster_neighbour(const struct roster *roster, const union ibv_gid *gid)
+{
+	uint32_t place = 0;
+
+	return roster_next_neighbour(roster, gid, &place);
 }
 
 /* --- slots ------------------------------------------------------------------------------- */

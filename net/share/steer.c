@@ -173,7 +173,9 @@ static struct steer_target target_of_mad(const uint8_t *mad)
 			.slot = slot_of_comm_id(read_be32(message + CM_LOCAL_ID))};
 	default:
 		return (struct steer_target){
-			.slot = slot_of_comm_id(read_be32(message + CM_REMOTE_ID))};
+			.slot = slot_of_comm_id(read_be32(message + CM_REMOTE_ID)),
+			.by_sender =
+				mad_attribute(mad) == CM_REJ && !read_be32(message + CM_REMOTE_ID)};
 	}
 }
 

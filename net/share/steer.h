@@ -66,6 +66,7 @@ unsigned int steer_program(const struct steer_plan *plan, struct sock_filter *co
 struct steer_target {
 	bool request;	     /* by the service id, else by the slot */
 	uint16_t slot;	     /* 0: of none */
+	bool by_sender;	     /* or by its sender's comm id: a REJ that has none of ours */
 	uint64_t service_id; /* whole, other than in the program */
 };
 

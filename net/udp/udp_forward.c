@@ -134,11 +134,30 @@ bool udp_wake(struct udp_share *share, uint32_t member)
 	return send_to_member(share, member, &header, NULL) == 0;
 }
 
+/*
+ * IBA 12.6.7.2: a peer that gives up on its request needn't have got a comm id of ours. Only the
+ * process that has the request knows it, by the peer's own; so all get the REJ, which none of them
+ * forwards again.
+ */
+static bool forward_to_all(struct udp_share *share, const struct link_frame *frame)
+{
+	uint32_t place = 0, member;
+	bool forwarded = false;
+
+	if (frame->forwards || !steer_target(frame->data, frame->length).by_sender)
+		return false;
+	while ((member = roster_next_neighbour(share->roster, &frame->destination, &place)))
+		forwarded |= udp_forward_to(share, frame, member);
+	return forwarded;
+}
+
 bool udp_forward(struct share *base, const struct link_frame *frame)
 {
 	struct udp_share *share = (struct udp_share *)base;
 	uint32_t owner = share->roster ? udp_share_owner(share, frame) : 0;
 
+	if (share->roster && !owner)
+		return forward_to_all(share, frame);
 	return owner && owner != roster_self(share->roster) && udp_forward_to(share, frame, owner);
 }
 

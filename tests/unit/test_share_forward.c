@@ -231,6 +231,29 @@ START_TEST(mads_are_forwarded_by_comm_id)
 }
 END_TEST
 
+/* Of a peer that gives up before it has a comm id of ours. Those that get it don't hand it on. */
+START_TEST(a_rej_without_a_comm_id_is_forwarded_to_all)
+{
+	struct node nodes[] = {node_open(SHARED), node_open(SHARED), node_open(SHARED)};
+	uint8_t bytes[MAD_OFFSET + MAD_LENGTH + ICRC_LENGTH];
+	struct link_frame frame;
+
+	nodes_drain(nodes, 3);
+	frame = make_mad(bytes, &nodes[0].gid, CM_REJ, CM_REMOTE_ID, 0, 4);
+	ck_assert(node_forward(&nodes[0], &frame));
+	ck_assert(receives(&nodes[1], &frame));
+	ck_assert(receives(&nodes[2], &frame));
+	ck_assert(!receives(&nodes[0], &frame));
+	frame.forwards = 1;
+	ck_assert(!node_forward(&nodes[1], &frame));
+
+	frame = make_mad(bytes, &nodes[0].gid, CM_DREQ, CM_REMOTE_ID, 0, 4);
+	ck_assert(!node_forward(&nodes[0], &frame));
+	for (unsigned int i = 0; i < 3; i++)
+		node_close(&nodes[i]);
+}
+END_TEST
+
 /* The slot of the comm ids has QP numbers, too: the next lease is of these. */
 START_TEST(comm_ids_leave_their_qp_numbers)
 {
@@ -491,6 +514,7 @@ int main(void)
 	tcase_add_test(tests, forwarded_frames_are_captured);
 	tcase_add_test(tests, what_cant_be_forwarded_is_not);
 	tcase_add_test(tests, mads_are_forwarded_by_comm_id);
+	tcase_add_test(tests, a_rej_without_a_comm_id_is_forwarded_to_all);
 	tcase_add_test(tests, comm_ids_leave_their_qp_numbers);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_test(tests, frames_for_a_dead_member_go_nowhere);
