@@ -141,7 +141,13 @@ static enum cause cause_of_reason(unsigned int reason)
 	}
 }
 
-/* Our message that a REJ answers. */
+/* The application has heard of a request, and not answered it. */
+static bool is_unanswered_request(const struct cm_id *id)
+{
+	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT;
+}
+
+/* What a REJ is about: our message that it answers, or the peer's own. */
 static const char *rejected_message(const struct cm_id *id)
 {
 	switch (id->state) {
@@ -149,14 +155,8 @@ static const char *rejected_message(const struct cm_id *id)
 	case CM_STATE_DREQ_SENT:
 		return "a connection";
 	default:
-		return id->passive ? "REP" : "REQ";
+		return id->passive && !is_unanswered_request(id) ? "REP" : "REQ";
 	}
-}
-
-/* The application has heard of a request, and not answered it. */
-static bool is_unanswered_request(const struct cm_id *id)
-{
-	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT;
 }
 
 static void report_rejected(const struct cm_id *id, enum cause cause, const char *message,
@@ -168,8 +168,9 @@ static void report_rejected(const struct cm_id *id, enum cause cause, const char
 		return;
 	if (cause == CAUSE_CM_REJECTED_SERVICE)
 		services_text(id->cm, &id->path.destination, others);
-	cause_report(cause, "%s for %s, refused by %s with reason %u, %s%s%s", message,
+	cause_report(cause, "%s for %s, %s by %s with reason %u, %s%s%s", message,
 		     cm_service_text(id->service_id, service),
+		     cause == CAUSE_CM_REQ_WITHDRAWN ? "given up" : "refused",
 		     gid_to_text(&id->path.destination, peer), reason, text,
 		     *others ? "; there listens " : "", others);
 }
