@@ -453,7 +453,7 @@ static void accept_a_client(void)
 	ck_fails(rdma_accept(resolved_id(), &no_queue_pair), EINVAL);
 }
 
-static void accept_what_was_withdrawn(void)
+static struct rdma_cm_id *take_withdrawn(void)
 {
 	struct rdma_cm_id *id, *request;
 
@@ -463,7 +463,17 @@ static void accept_what_was_withdrawn(void)
 	destroy(id);
 	while (rdma_reject(request, NULL, 0) == 0)
 		;
-	ck_fails(rdma_accept(request, &no_queue_pair), EINVAL);
+	return request;
+}
+
+static void accept_what_was_withdrawn(void)
+{
+	ck_fails(rdma_accept(take_withdrawn(), &no_queue_pair), EINVAL);
+}
+
+static void queue_pair_of_what_was_withdrawn(void)
+{
+	ck_assert(!try_create_qp(take_withdrawn()));
 }
 
 static void bind_again(void)
@@ -740,6 +750,8 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_ID_STATE, route_before_address, "the id is not bound, and has to be at ADDR_"},
 	{CAUSE_CM_ID_STATE, accept_a_client, "rdma_accept(): the id is at ROUTE_RESOLVED"},
 	{CAUSE_CM_ID_STATE, accept_what_was_withdrawn, "rdma_accept(): the id is IDLE"},
+	{CAUSE_CM_ID_STATE, queue_pair_of_what_was_withdrawn,
+	 "the id is IDLE, and has to be a connection that the peer hasn't given up"},
 	{CAUSE_CM_ID_STATE, bind_again, "rdma_bind_addr(): the id is bound"},
 	{CAUSE_CM_ID_STATE, queue_pair_of_an_unbound_id, "rdma_create_qp(): the id is not bound"},
 	{CAUSE_CM_PORT_SPACE, strange_port_space, "the port space is 0x6"},

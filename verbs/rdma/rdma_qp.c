@@ -63,6 +63,16 @@ static void initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int
 	}
 }
 
+/* What the id isn't, but has to be for a QP's way to @state. */
+static const char *needed_for(const struct rdma_cm_id *ibv, enum ibv_qp_state state)
+{
+	if (!ibv->verbs)
+		return "bound to a device";
+	if (state == IBV_QPS_INIT)
+		return "a connection that the peer hasn't given up";
+	return "a connection whose peer has sent its REQ or REP";
+}
+
 int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int *mask)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
@@ -78,10 +88,7 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 	else
 		error = EINVAL;
 	if (error)
-		rdma_refuse_state(id, "rdma_init_qp_attr()",
-				  attr->qp_state == IBV_QPS_INIT
-					  ? "bound to a device"
-					  : "a connection whose peer has sent its REQ or REP");
+		rdma_refuse_state(id, "rdma_init_qp_attr()", needed_for(ibv, attr->qp_state));
 	if (!error && *mask & IBV_QP_TIMEOUT && id->ack_timeout_set)
 		attr->timeout = id->ack_timeout;
 	rdma_leave();
