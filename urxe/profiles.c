@@ -32,13 +32,18 @@ static char *folder(void)
 	return path;
 }
 
-/* @name, as URXE_PROFILE has it: a file if there is a '/' in it. */
+/* As URXE_PROFILE has it. */
+static bool is_path(const char *name)
+{
+	return strchr(name, '/');
+}
+
 static FILE *open_profile(const char *name)
 {
 	char *installed, *path;
 	FILE *file;
 
-	if (strchr(name, '/'))
+	if (is_path(name))
 		return fopen(name, "re");
 	installed = folder();
 	if (asprintf(&path, "%s/%s" PROFILE_SUFFIX, installed, name) < 0)
@@ -103,7 +108,7 @@ static bool show(const char *name)
 	char line[LINE];
 	bool good;
 
-	if (!file && errno == ENOENT && !strchr(name, '/')) {
+	if (!file && errno == ENOENT && !is_path(name)) {
 		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n",
 			given(name));
 		return false;

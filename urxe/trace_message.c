@@ -184,7 +184,7 @@ static bool is_positive(const struct record *record)
 	return !record->op->aeth || (record->syndrome & AETH_TYPE_MASK) == AETH_ACK;
 }
 
-/* All requests up to @psn have been carried out. */
+/* All requests up to @psn have been carried out: a NAK says so of what is before its own. */
 static void acknowledge(struct flow *flow, uint64_t psn, uint64_t time)
 {
 	while (flow->acked_count < flow->message_count &&
@@ -210,7 +210,8 @@ static void on_response(struct transmission *transmission, struct flow *answers,
 		psn_map_set(&answers->responses, transmission->psn, transmission->message);
 	}
 	if (!transmission->lost)
-		acknowledge(asks, transmission->psn - !is_positive(record), time);
+		acknowledge(asks, is_positive(record) ? transmission->psn : transmission->psn - 1,
+			    time);
 }
 
 /* --- All -------------------------------------------------------------------------------- */

@@ -154,18 +154,13 @@ static void follow(struct builder *builder, struct row *row, struct transmission
 		builder->ends[end].resent = NULL;
 		break;
 	case ROW_NAK:
-		if (transmission->lost)
-			break;
-		builder->ends[!end].resent = NULL;
-		/* Packets behind the one with an RNR NAK make rxe send another one. */
-		if (!builder->ends[!end].nak)
-			builder->ends[!end].nak = row;
-		break;
 	case ROW_RNR_NAK:
 		if (transmission->lost)
 			break;
 		builder->ends[!end].resent = NULL;
-		builder->ends[!end].nak = row;
+		/* Packets behind the one with an RNR NAK make rxe send another one. */
+		if (row->kind == ROW_RNR_NAK || !builder->ends[!end].nak)
+			builder->ends[!end].nak = row;
 		break;
 	default:
 		break;

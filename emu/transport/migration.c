@@ -128,22 +128,29 @@ void migration_reset(struct qp *qp)
 /* --- the peer -------------------------------------------------------------------------- */
 
 /*
- * IBA 17.2.8.1.3: MigReq on the alternate path is a request to migrate, which takes ARMED. What
- * comes late on a path that was left is accepted, though IBA would have it dropped.
+ * IBA 17.2.8.1.3: MigReq on the alternate path is a request to migrate, which takes ARMED. The
+ * alternate path may have the addresses of the other one.
  */
+static bool asks_to_migrate(const struct qp *qp, const struct packet *packet,
+			    const struct link_frame *frame)
+{
+	return packet_requests_migration(packet) && qp->migration.state == IBV_MIG_ARMED &&
+	       frame_came_on(frame, &qp->migration.alternate.path);
+}
+
+/* What comes late on a path that was left is accepted, though IBA would have it dropped. */
 bool migration_accepts(struct qp *qp, const struct packet *packet, const struct link_frame *frame)
 {
 	struct migration *migration = &qp->migration;
-	bool request = packet_requests_migration(packet);
 	bool late = migration->left && migration->state == IBV_MIG_MIGRATED;
 
 	if (!migration->loaded)
 		return false;
-	if (frame_came_on(frame, &migration->alternate.path) &&
-	    (late || (request && migration->state == IBV_MIG_ARMED)))
+	if (asks_to_migrate(qp, packet, frame) ||
+	    (late && frame_came_on(frame, &migration->alternate.path)))
 		return source_port_allows(qp, &migration->source_port, frame);
 	/* IBA 11.6.3.2: once, for the peer goes on trying. */
-	if (request && !migration->error_raised) {
+	if (packet_requests_migration(packet) && !migration->error_raised) {
 		migration->error_raised = true;
 		explain_bad_migration(qp, frame);
 		event_raise(&qp->hca->events, IBV_EVENT_PATH_MIG_ERR, qp);
@@ -155,17 +162,14 @@ void migration_on_packet(struct qp *qp, const struct packet *packet, const struc
 			 uint64_t now)
 {
 	struct migration *migration = &qp->migration;
-	bool request = packet_requests_migration(packet);
 
 	if (packet->opcode == WIRE_OPCODE_CNP)
 		return; /* says nothing of paths */
-	/* Looked at first: the two paths may have the same addresses. */
-	if (request && migration->state == IBV_MIG_ARMED &&
-	    frame_came_on(frame, &migration->alternate.path)) {
+	if (asks_to_migrate(qp, packet, frame)) {
 		migrate(qp, "the peer has migrated");
 		recovery_on_migrated(qp, now);
 	} else if (frame_came_on(frame, &qp->path)) {
-		bool arms = migration->state == IBV_MIG_REARM && !request;
+		bool arms = migration->state == IBV_MIG_REARM && !packet_requests_migration(packet);
 
 		if (!arms && !migration->unconfirmed)
 			return;

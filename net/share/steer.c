@@ -161,6 +161,7 @@ static uint32_t read_be32(const uint8_t *at)
 static struct steer_target target_of_mad(const uint8_t *mad)
 {
 	const uint8_t *message = mad + sizeof(struct mad_header);
+	uint32_t remote_id = read_be32(message + CM_REMOTE_ID);
 	__be64 service_id;
 
 	switch (mad_attribute(mad)) {
@@ -173,9 +174,9 @@ static struct steer_target target_of_mad(const uint8_t *mad)
 			.slot = slot_of_comm_id(read_be32(message + CM_LOCAL_ID))};
 	default:
 		return (struct steer_target){
-			.slot = slot_of_comm_id(read_be32(message + CM_REMOTE_ID)),
-			.by_sender =
-				mad_attribute(mad) == CM_REJ && !read_be32(message + CM_REMOTE_ID)};
+			.slot = slot_of_comm_id(remote_id),
+			.by_sender = mad_attribute(mad) == CM_REJ && !remote_id,
+		};
 	}
 }
 

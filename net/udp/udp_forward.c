@@ -154,11 +154,14 @@ static bool forward_to_all(struct udp_share *share, const struct link_frame *fra
 bool udp_forward(struct share *base, const struct link_frame *frame)
 {
 	struct udp_share *share = (struct udp_share *)base;
-	uint32_t owner = share->roster ? udp_share_owner(share, frame) : 0;
+	uint32_t owner;
 
-	if (share->roster && !owner)
+	if (!share->roster)
+		return false;
+	owner = udp_share_owner(share, frame);
+	if (!owner)
 		return forward_to_all(share, frame);
-	return owner && owner != roster_self(share->roster) && udp_forward_to(share, frame, owner);
+	return owner != roster_self(share->roster) && udp_forward_to(share, frame, owner);
 }
 
 bool udp_send_message(struct share *base, uint32_t qpn, const void *data, uint32_t length)

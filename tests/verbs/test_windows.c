@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "net/share/share.h"
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
 
-#define QP_NUMBERS 4096 /* that a process has to begin with: SHARE_QPN_BLOCK */
 #define ACCESS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 #define ALL_OPERATIONS                                                                             \
 	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE |          \
@@ -402,7 +402,7 @@ START_TEST(taken_back_here)
 }
 END_TEST
 
-/* A queue pair with @number, which comes again when all others have been used. */
+/* A queue pair with @number, which comes again when all others of its block have been used. */
 static struct ibv_qp *create_with_number(uint32_t number)
 {
 	struct ibv_qp_init_attr attr = {
@@ -412,7 +412,7 @@ static struct ibv_qp *create_with_number(uint32_t number)
 		.qp_type = IBV_QPT_RC,
 	};
 
-	for (unsigned int i = 0; i < QP_NUMBERS; i++) {
+	for (unsigned int i = 0; i < SHARE_QPN_BLOCK; i++) {
 		struct ibv_qp *qp = ibv_create_qp(pair.pd, &attr);
 
 		ck_assert_ptr_nonnull(qp);
