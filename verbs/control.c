@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
+#include "net/clock.h"
 #include "net/control.h"
 #include "net/descriptor.h"
 #include "net/fault/fault.h"
@@ -19,9 +20,16 @@
 
 #define CLAUSE_TEXT 256
 
+/*
+ * A socket that the application closes keeps its name until that thread leaves the kernel, and has
+ * lost its number before. Till the next attempt to have the name again, ns.
+ */
+#define RETRY (10 * NS_PER_MS)
+
 struct control {
-	int fd; /* -1: closed by the application, and not to be had again */
+	int fd; /* -1: there is none */
 	struct descriptor_identity identity;
+	uint64_t open_at; /* when to open the socket again; mostly TIME_NEVER */
 	struct progress_client *_Atomic client;
 	struct control_question question;
 	char answer[CONTROL_ANSWER];
@@ -177,15 +185,20 @@ static bool obey(struct control *control)
 
 /* --- the socket ---------------------------------------------------------------------- */
 
-static void open_socket(struct control *control)
+/* Returns whether it is open, or will be. */
+static bool open_socket(struct control *control, uint64_t now)
 {
 	int fd = control_listen();
 
+	control->open_at = TIME_NEVER;
 	if (fd >= 0)
 		control->identity = descriptor_identify(fd);
+	else if (errno == EADDRINUSE)
+		control->open_at = now + RETRY;
 	else
 		log_info("urxe ctl won't reach this process: %s", strerror(errno));
 	__atomic_store_n(&control->fd, fd, __ATOMIC_RELEASE);
+	return fd >= 0 || control->open_at != TIME_NEVER;
 }
 
 static bool progress(void *context, uint64_t now)
@@ -194,8 +207,10 @@ static bool progress(void *context, uint64_t now)
 	struct progress_client *client = atomic_load(&control->client);
 	bool any = false;
 
-	if (!descriptor_verify(&control->fd, &control->identity) && client) {
-		open_socket(control);
+	if (!descriptor_verify(&control->fd, &control->identity))
+		control->open_at = now;
+	if (control->open_at <= now && client) {
+		open_socket(control, now);
 		progress_refresh(client);
 	}
 	while (control->fd >= 0 && control_receive(control->fd, &control->question)) {
@@ -207,6 +222,11 @@ static bool progress(void *context, uint64_t now)
 	return any;
 }
 
+static uint64_t deadline(void *context)
+{
+	return ((const struct control *)context)->open_at;
+}
+
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
 {
 	return progress_one_descriptor(((const struct control *)context)->fd, fds);
@@ -216,14 +236,15 @@ static unsigned int descriptors(void *context, int *fds, unsigned int max)
 
 struct control *control_create(struct progress *progress_thread)
 {
-	static const struct progress_ops ops = {.progress = progress, .descriptors = descriptors};
+	static const struct progress_ops ops = {
+		.progress = progress, .deadline = deadline, .descriptors = descriptors};
 	struct control *control = calloc(1, sizeof(*control));
 	struct progress_client *client;
 
 	if (!control)
 		return NULL;
-	open_socket(control);
-	if (control->fd >= 0 && progress_attach(progress_thread, &ops, control, &client) == 0) {
+	if (open_socket(control, clock_now()) &&
+	    progress_attach(progress_thread, &ops, control, &client) == 0) {
 		atomic_store(&control->client, client);
 		return control;
 	}

@@ -343,6 +343,28 @@ START_TEST(survives_being_closed)
 }
 END_TEST
 
+START_TEST(waits_for_its_name)
+{
+	struct ibv_context *context = fixture_open();
+	struct control_reply reply;
+	int fd = find_socket(), kept = dup(fd), ends[2];
+
+	must(fd >= 0 && kept >= 0 && pipe(ends) == 0);
+	/* Readable, it wakes the thread, which finds that the name is still taken. */
+	must(syscall(SYS_dup3, ends[0], fd, 0) == fd && write(ends[1], "x", 1) == 1);
+	ck_assert_int_eq(control_ask(getpid(), process_namespace("pid"), "log warn", 1, &reply),
+			 ETIMEDOUT);
+	close(kept);
+	while (ask("log warn", &reply) == ECONNREFUSED)
+		usleep(1000);
+	ck_assert(reply.ok);
+	sys_close(fd);
+	close(ends[0]);
+	close(ends[1]);
+	fixture_close(context);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("control");
@@ -360,6 +382,7 @@ int main(void)
 	tcase_add_test(tests, a_forked_child_is_another_process);
 	tcase_add_test(tests, the_killed_leave_nothing_behind);
 	tcase_add_test(tests, survives_being_closed);
+	tcase_add_test(tests, waits_for_its_name);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
