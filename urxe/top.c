@@ -238,8 +238,9 @@ static void print_summary(const struct screen *screen, const struct reading *now
 		sent += table->rows[i].sent_bytes;
 		received += table->rows[i].received_bytes;
 	}
-	snprintf(line, sizeof(line), "%u processes, sent %sB/s, received %sB/s", processes,
-		 amount_text(sent, sent_text), amount_text(received, received_text));
+	snprintf(line, sizeof(line), "%u process%s, sent %sB/s, received %sB/s", processes,
+		 processes == 1 ? "" : "es", amount_text(sent, sent_text),
+		 amount_text(received, received_text));
 	print_line(screen, line);
 }
 

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "net/wire/wire.h"
 #include "urxe/psn_list.h"
@@ -149,6 +150,8 @@ struct conversation {
 
 struct trace_file {
 	const char *path;
+	dev_t device; /* and @inode: which file it is */
+	ino_t inode;
 	int64_t shift; /* of its clock, to be added: where captures are of two machines */
 };
 
@@ -211,7 +214,8 @@ void *trace_grow(void *array, size_t count, size_t size);
 /* As asprintf(). */
 char *trace_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* trace_read.c: the records of the capture @path, behind those that there are */
+/* trace_read.c: the records of the capture @path, unless it was read, behind those that there are
+ */
 void trace_read(struct trace *trace, const char *path);
 /* trace_faults.c: what the file beside the capture says of records @first and on */
 void trace_faults_read(struct trace *trace, const char *path, size_t first);

@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -349,17 +350,32 @@ static bool cut(char *line, char **values)
 	return count == FIELDS && !value;
 }
 
+/* False for one that is there already. */
+static bool add_file(struct trace *trace, const char *path)
+{
+	struct stat status;
+
+	/* tshark's own message would name the option and not the file. */
+	if (access(path, R_OK) != 0 || stat(path, &status) != 0)
+		die("%s: %s", given(path), strerror(errno));
+	for (unsigned int i = 0; i < trace->file_count; i++)
+		if (trace->files[i].device == status.st_dev &&
+		    trace->files[i].inode == status.st_ino)
+			return false;
+	trace->files = trace_grow(trace->files, trace->file_count, sizeof(*trace->files));
+	trace->files[trace->file_count++] =
+		(struct trace_file){.path = path, .device = status.st_dev, .inode = status.st_ino};
+	return true;
+}
+
 void trace_read(struct trace *trace, const char *path)
 {
 	size_t first = trace->record_count, size = 0;
 	struct tshark tshark;
 	char *line = NULL, *values[FIELDS];
 
-	trace->files = trace_grow(trace->files, trace->file_count, sizeof(*trace->files));
-	trace->files[trace->file_count++] = (struct trace_file){.path = path};
-	/* tshark's own message would name the option and not the file. */
-	if (access(path, R_OK) != 0)
-		die("%s: %s", given(path), strerror(errno));
+	if (!add_file(trace, path))
+		return;
 	tshark_start(&tshark, path);
 	while (getline(&line, &size, tshark.output) > 0) {
 		trace->records =

@@ -66,13 +66,13 @@ static const struct subject {
 } subjects[] = {
 	[SUBJECT_PACKET] = {"packets", &fault_packets, "an opcode, such as RC_SEND, or CM_REQ",
 			    BY_DIRECTION | BY_NAME | BY_QPN | BY_ADDRESS,
-			    "@tx, @rx, /OPCODE, >QPN, [ADDRESS] or the next clause"},
+			    "/OPCODE, once each @tx or @rx, >QPN, [ADDRESS], or the next clause"},
 	[SUBJECT_CALL] = {"calls", &fault_call_names, "a call, such as ibv_reg_mr", BY_NAME,
 			  "/CALL or the next clause"},
 	[SUBJECT_WORK] = {"work requests", &fault_works, "a work request, such as RDMA_WRITE",
-			  BY_NAME | BY_QPN, "/WORK_REQUEST, >QPN or the next clause"},
+			  BY_NAME | BY_QPN, "/WORK_REQUEST, once >QPN, or the next clause"},
 	[SUBJECT_MESSAGE] = {"messages", &fault_works, "a work request, such as RDMA_WRITE",
-			     BY_NAME | BY_QPN, "/WORK_REQUEST, >QPN or the next clause"},
+			     BY_NAME | BY_QPN, "/WORK_REQUEST, once >QPN, or the next clause"},
 	[SUBJECT_REQUEST] = {"requests", &fault_requests, "CM_REQ or CM_REP", BY_NAME,
 			     "/CM_REQ, /CM_REP or the next clause"},
 	[SUBJECT_STEP] = {"connection events", NULL, NULL, 0, "the next clause"},
@@ -335,23 +335,34 @@ static bool read_address(struct reader *reader, struct fault_clause *clause)
 	return true;
 }
 
+/* Whether @text comes where it may. Names may come again, for any one of them may match. */
+static bool begins_match(struct reader *reader, const char *text, unsigned int by,
+			 unsigned int *left)
+{
+	if (!(*left & by) || !read_text(reader, text))
+		return false;
+	if (by != BY_NAME)
+		*left &= ~by;
+	return true;
+}
+
 /* All that there are. */
 static bool read_matches(struct reader *reader, struct fault_clause *clause)
 {
 	const struct subject *subject = &subjects[fault_clause_subject(clause)];
-	unsigned int by = subject->matches;
+	unsigned int left = subject->matches;
 	bool good = true;
 
 	while (good) {
-		if (by & BY_DIRECTION && read_text(reader, "@tx"))
+		if (begins_match(reader, "@tx", BY_DIRECTION, &left))
 			clause->direction = SENT;
-		else if (by & BY_DIRECTION && read_text(reader, "@rx"))
+		else if (begins_match(reader, "@rx", BY_DIRECTION, &left))
 			clause->direction = RECEIVED;
-		else if (by & BY_NAME && read_text(reader, "/"))
+		else if (begins_match(reader, "/", BY_NAME, &left))
 			good = read_name(reader, subject, clause);
-		else if (by & BY_QPN && read_text(reader, ">"))
+		else if (begins_match(reader, ">", BY_QPN, &left))
 			good = read_qpn(reader, clause);
-		else if (by & BY_ADDRESS && read_text(reader, "["))
+		else if (begins_match(reader, "[", BY_ADDRESS, &left))
 			good = read_address(reader, clause);
 		else
 			return true;
@@ -373,8 +384,11 @@ static bool read_clause(struct reader *reader, struct fault_clause *clause)
 	return true;
 }
 
-static bool read_seed(struct reader *reader, uint64_t *seed)
+static bool read_seed(struct reader *reader, uint64_t *seed, bool *seeded)
 {
+	if (*seeded)
+		return missing(reader, "one seed alone");
+	*seeded = true;
 	reader->expected = EXPECTED_END;
 	return read_number(reader, UINT64_MAX, seed) || missing(reader, "a number");
 }
@@ -387,6 +401,7 @@ static bool clause_ends(const char *at)
 static bool read_clauses(struct reader *reader, struct fault_clauses *clauses)
 {
 	uint64_t seed = 1;
+	bool seeded = false;
 
 	while (*reader->at) {
 		if (isspace((unsigned char)*reader->at) || clause_ends(reader->at)) {
@@ -394,7 +409,7 @@ static bool read_clauses(struct reader *reader, struct fault_clauses *clauses)
 			continue;
 		}
 		if (read_text(reader, "seed=")
-			    ? !read_seed(reader, &seed)
+			    ? !read_seed(reader, &seed, &seeded)
 			    : !read_clause(reader, &clauses->list[clauses->count++]))
 			return false;
 		while (isspace((unsigned char)*reader->at))

@@ -245,7 +245,7 @@ class Mistakes(unittest.TestCase):
     def test_terminals_that_obey_nothing(self):
         for kind in None, "", "dumb":
             with self.subTest(kind):
-                self.assertRegex(self.top(kind, 80), r"^\d+ processes, .*\r\n +PID .* COMMAND\r\n")
+                self.assertRegex(self.top(kind, 80), r"^\d+ process(es)?, .*\r\n +PID .* COMMAND\r\n")
                 self.assertNotIn("\x1b", self.top(kind, 80))
 
     def test_narrow_terminals(self):

@@ -134,6 +134,10 @@ static const struct {
 	{"connection(ADDR_ERROR)@1s", 22},
 	{"connection(ADDR_ERROR)#1/CM_REQ", 24},
 	{"spurious", 8},
+	{"drop=1%>1>2", 9},
+	{"drop=1%@tx@rx", 10},
+	{"drop=1%[10.0.0.1][10.0.0.2]", 17},
+	{"seed=7;seed=8", 12},
 };
 
 START_TEST(errors_have_a_place)

@@ -177,6 +177,10 @@ class BothEnds(unittest.TestCase):
         captures = lossy()
         self.assertEqual(trace(*reversed(captures.write())), LOSSY)
 
+    def test_files_given_twice(self):
+        captures = lossy().write()
+        self.assertEqual(trace(*captures, captures[0]), LOSSY)
+
     def test_one_file_of_both_ends(self):
         self.assertEqual(trace(lossy().both()), LOSSY)
 
