@@ -9,8 +9,15 @@
 
 #include <dirent.h>
 #include <stdbool.h>
+#include <string.h>
 
 #define PROFILE_SUFFIX ".profile"
+
+/* Whether URXE_PROFILE names a file by @name, and not one of the profiles that are installed. */
+static inline bool profile_is_path(const char *name)
+{
+	return strchr(name, '/');
+}
 
 /* The length of the profile's name in that of its file; 0: it is no profile. */
 int profile_name_length(const char *file);

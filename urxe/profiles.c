@@ -32,18 +32,12 @@ static char *folder(void)
 	return path;
 }
 
-/* As URXE_PROFILE has it. */
-static bool is_path(const char *name)
-{
-	return strchr(name, '/');
-}
-
 static FILE *open_profile(const char *name)
 {
 	char *installed, *path;
 	FILE *file;
 
-	if (is_path(name))
+	if (profile_is_path(name))
 		return fopen(name, "re");
 	installed = folder();
 	if (asprintf(&path, "%s/%s" PROFILE_SUFFIX, installed, name) < 0)
@@ -108,7 +102,7 @@ static bool show(const char *name)
 	char line[LINE];
 	bool good;
 
-	if (!file && errno == ENOENT && !is_path(name)) {
+	if (!file && errno == ENOENT && !profile_is_path(name)) {
 		fprintf(stderr, "urxe: there is no profile %s; urxe profiles lists them\n",
 			given(name));
 		return false;

@@ -342,7 +342,7 @@ bool profile_read(struct profile *profile, const char *name, char **error)
 	char *path;
 	bool good;
 
-	if (strchr(name, '/'))
+	if (profile_is_path(name))
 		return read_file(profile, name, error);
 	path = find_profile(name);
 	if (!path)

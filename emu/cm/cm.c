@@ -341,8 +341,7 @@ void cm_flush_on_exit(struct cm *cm, uint64_t now)
 	pthread_mutex_unlock(&cm->lock);
 }
 
-/* One that its application hasn't answered. */
-static bool is_request(const struct cm_id *id)
+bool cm_is_unanswered_request(const struct cm_id *id)
 {
 	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT ||
 	       id->state == CM_STATE_SIDR_REQ_RECEIVED;
@@ -355,7 +354,7 @@ void cm_id_destroy(struct cm_id *id, uint64_t now)
 	cm_disclaim(id);
 	pthread_mutex_lock(&cm->lock);
 	cm_stop_listening(id);
-	if (is_request(id))
+	if (cm_is_unanswered_request(id))
 		cm_report_given_up(id, "the id was destroyed without an answer");
 	cm_abandon(id, now);
 	pthread_mutex_unlock(&cm->lock);

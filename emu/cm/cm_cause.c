@@ -141,12 +141,6 @@ static enum cause cause_of_reason(unsigned int reason)
 	}
 }
 
-/* The application has heard of a request, and not answered it. */
-static bool is_unanswered_request(const struct cm_id *id)
-{
-	return id->state == CM_STATE_REQ_RECEIVED || id->state == CM_STATE_MRA_REQ_SENT;
-}
-
 /* What a REJ is about: our message that it answers, or the peer's own. */
 static const char *rejected_message(const struct cm_id *id)
 {
@@ -155,7 +149,7 @@ static const char *rejected_message(const struct cm_id *id)
 	case CM_STATE_DREQ_SENT:
 		return "a connection";
 	default:
-		return id->passive && !is_unanswered_request(id) ? "REP" : "REQ";
+		return id->passive && !cm_is_unanswered_request(id) ? "REP" : "REQ";
 	}
 }
 
@@ -180,8 +174,8 @@ void cm_report_rejected(const struct cm_id *id, const struct cm_message *rej)
 	if (id->abandoned)
 		return;
 	report_rejected(id,
-			is_unanswered_request(id) ? CAUSE_CM_REQ_WITHDRAWN
-						  : cause_of_reason(rej->reason),
+			cm_is_unanswered_request(id) ? CAUSE_CM_REQ_WITHDRAWN
+						     : cause_of_reason(rej->reason),
 			rejected_message(id), rej->reason, reason_text(rej->reason));
 }
 

@@ -55,6 +55,8 @@ void cm_set_state(struct cm_id *id, enum cm_state state);
 void cm_abandon(struct cm_id *id, uint64_t now);
 /* Free @id, as if the request that made it had been lost: the peer will send it again. */
 void cm_ignore(struct cm_id *id);
+/* The application has heard of a request, and not answered it. */
+bool cm_is_unanswered_request(const struct cm_id *id);
 /* Free @id if it is abandoned and idle. */
 void cm_reap(struct cm_id *id);
 
