@@ -5,10 +5,10 @@
  * than are watched the one that had nothing for longest goes back to its bell.
  *
  * Polling makes few system calls while there are rings: UDP is looked at in intervals, and when
- * another member has forwarded a datagram. Then it comes before the rings, which may have more than
- * a call returns for as long as others write to them; connections, multicasts and other machines
- * can't wait for that. At once, behind the rings, it is looked at only where it had something a
- * moment ago and rings hadn't, and after a sleep.
+ * another member has forwarded a datagram. Then it is asked before the rings, which may have more
+ * than a call returns for as long as others write to them; connections, multicasts and other
+ * machines can't wait for that. At once, behind the rings, it is looked at only where it had
+ * something a moment ago and rings hadn't, and after a sleep.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -332,6 +332,23 @@ static unsigned int receive_udp(struct shm_link *link, struct link_frame *frames
 	return count;
 }
 
+/*
+ * At most @share frames by UDP, and before them what is in rings by now, as far as it is found and
+ * there is room: a datagram, a DREQ say, isn't to overtake what its sender wrote to a ring before.
+ */
+static unsigned int receive_udp_behind_rings(struct shm_link *link, struct link_frame *frames,
+					     unsigned int share, unsigned int max, uint64_t now)
+{
+	unsigned int by_udp = receive_udp(link, frames, share, now), by_rings;
+
+	if (!by_udp)
+		return 0;
+	memmove(frames + max - by_udp, frames, by_udp * sizeof(*frames));
+	by_rings = read_rings(link, frames, max - by_udp, now);
+	memmove(frames + by_rings, frames + max - by_udp, by_udp * sizeof(*frames));
+	return by_rings + by_udp;
+}
+
 /* --- link_ops ------------------------------------------------------------------------------- */
 
 /* It was truncated, or written over: all others are told to send by UDP. */
@@ -375,17 +392,16 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 	 */
 	due = udp_is_due(link, now);
 	if (due)
-		count = receive_udp(link, frames, (max + 1) / 2, now);
-	if (count)
-		count += read_rings(link, frames + count, max - count, now);
-	else
+		count = receive_udp_behind_rings(link, frames, (max + 1) / 2, max, now);
+	if (!count)
 		count = read_rings_soon(link, frames, max, now);
 	if (atomic_load_explicit(&link->waiting, memory_order_relaxed) &&
 	    now >= atomic_load_explicit(&link->retry_at, memory_order_relaxed))
 		shm_send_waiting(link, now);
 	/* UDP, unless it was asked before the rings: it has more if it was the last to have any. */
 	if (!due && count < max && udp_is_likely(link, count, now))
-		count += receive_udp(link, frames + count, max - count, now);
+		count += receive_udp_behind_rings(link, frames + count, max - count, max - count,
+						  now);
 	if (count && base->capture)
 		capture_flush(base->capture);
 	return count;

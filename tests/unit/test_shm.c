@@ -510,6 +510,31 @@ START_TEST(udp_has_more_than_its_share)
 }
 END_TEST
 
+/* Whether UDP is due, or asked as rings had nothing lately. */
+START_TEST(udp_overtakes_nothing)
+{
+	struct node udp = node_open(ADDRESS_C, false, false);
+	uint64_t now = clock_now() + SHM_CHECK / 2;
+	struct link_frame frames[BATCH];
+	unsigned int by_udp;
+
+	shm_of(&b)->checked_at = now;
+	ck_assert_uint_eq(send_one(&a, &b, 0), 0);
+	ck_assert_uint_eq(receive_at(now, &by_udp), 1);
+	if (_i)
+		now += SHM_UDP_RARELY;
+	else
+		shm_of(&b)->slept = true;
+	ck_assert_uint_eq(send_one(&a, &b, 1), 0);
+	send_by_udp(&udp, 1);
+	ck_assert_uint_eq(b.link->ops->receive(b.link, frames, BATCH, now), 2);
+	check_frame(&frames[0], &a, &b, 1);
+	ck_assert(frames[0].shared);
+	check_frame(&frames[1], &udp, &b, 0);
+	node_close(&udp);
+}
+END_TEST
+
 #define CROWD (WATCHED_MAX + 8)
 
 /* More rings than are watched: each of them has its turn, by its bell alone. */
@@ -567,6 +592,7 @@ int main(void)
 	tcase_add_test(tcase, rings_hide_nothing_that_udp_has);
 	tcase_add_test(tcase, rings_leave_udp_what_another_member_tells_of);
 	tcase_add_test(tcase, udp_has_more_than_its_share);
+	tcase_add_loop_test(tcase, udp_overtakes_nothing, 0, 2);
 	tcase_add_test(tcase, serves_many);
 	own_network_enter(tcase);
 	suite_add_tcase(suite, tcase);
