@@ -278,7 +278,7 @@ void device_flush(const struct device *device)
 /* As a NIC that has stopped answering: what is under way is flushed, and contexts are told. */
 static void device_fail(struct device *device, enum cause cause)
 {
-	void (*removed)(struct device *) = __atomic_load_n(&device->removed, __ATOMIC_ACQUIRE);
+	void (*removed)(void) = __atomic_load_n(&device->removed, __ATOMIC_ACQUIRE);
 	struct progress_client *client = __atomic_load_n(&device->client, __ATOMIC_ACQUIRE);
 
 	if (atomic_exchange(&device->hca->failed, true))
@@ -288,7 +288,7 @@ static void device_fail(struct device *device, enum cause cause)
 	deliver_async(device, IBV_EVENT_DEVICE_FATAL, (void *)(intptr_t)1);
 	deliver_no_more(device);
 	if (removed)
-		removed(device);
+		removed();
 	if (client)
 		progress_refresh(client);
 }

@@ -51,7 +51,7 @@ struct device {
 	 * verbs/rdma before its first id on the device: without an id there are none.
 	 */
 	const struct cm_sink *connections;
-	void (*removed)(struct device *device); /* set likewise: what ids are told when it fails */
+	void (*removed)(void); /* set likewise: its ids are to be told that it has failed */
 
 	pthread_mutex_t contexts_lock;
 	struct context *contexts; /* closed ones, too, as long as something names them; utlist */

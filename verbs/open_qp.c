@@ -63,7 +63,9 @@ static void fill(struct opened_qp *opened, struct ibv_context *context, struct q
 	opened->ibv.handle = qp->handle;
 	opened->ibv.qp_num = qp->number;
 	opened->ibv.qp_type = qp->type->ibv;
+	pthread_mutex_lock(&qp->lock);
 	opened->ibv.state = qp->state;
+	pthread_mutex_unlock(&qp->lock);
 	pthread_mutex_init(&opened->ibv.mutex, NULL);
 	pthread_cond_init(&opened->ibv.cond, NULL);
 }
@@ -76,6 +78,9 @@ static int open_handle(struct ibv_context *context, struct qp *qp,
 	struct opened_qp *opened;
 	bool alive;
 
+	if (!extra)
+		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is just being created",
+			      qp->number);
 	if (!qp->xrc_domain)
 		return refuse(EINVAL, CAUSE_QP_NOT_FOUND, "QP 0x%x is of type %s", qp->number,
 			      qp_type_text(qp->type->ibv));

@@ -7,6 +7,7 @@
  */
 #include <check.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <pthread.h>
 #include <sched.h>
@@ -645,6 +646,62 @@ START_TEST(names_that_end_together)
 }
 END_TEST
 
+/* --- targets of XRC ----------------------------------------------------------------------- */
+
+#define TARGET_OPENED 1000
+
+static _Atomic bool all_opened;
+
+static void *move_target(void *target)
+{
+	struct ibv_qp_attr attr = {.port_num = 1};
+
+	while (!all_opened) {
+		attr.qp_state = IBV_QPS_INIT;
+		must(ibv_modify_qp(target, &attr,
+				   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					   IBV_QP_ACCESS_FLAGS) == 0);
+		attr.qp_state = IBV_QPS_RESET;
+		must(ibv_modify_qp(target, &attr, IBV_QP_STATE) == 0);
+	}
+	return NULL;
+}
+
+/* A target gets handles while another thread moves it from state to state. */
+START_TEST(opening_a_target_that_moves)
+{
+	struct ibv_xrcd_init_attr domain = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							 IBV_XRCD_INIT_ATTR_OFLAGS,
+					    .fd = -1,
+					    .oflags = O_CREAT};
+	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV,
+					   .comp_mask = IBV_QP_INIT_ATTR_XRCD};
+	struct ibv_qp_open_attr attr = {.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						     IBV_QP_OPEN_ATTR_TYPE,
+					.qp_type = IBV_QPT_XRC_RECV};
+	struct ibv_context *context;
+	struct ibv_qp *target, *opened;
+	pthread_t thread;
+
+	make_environment();
+	must((context = open_device(device_names[0])));
+	must((attr.xrcd = init.xrcd = ibv_open_xrcd(context, &domain)));
+	must((target = ibv_create_qp_ex(context, &init)));
+	attr.qp_num = target->qp_num;
+	must(pthread_create(&thread, NULL, move_target, target) == 0);
+	for (unsigned int i = 0; i < TARGET_OPENED; i++) {
+		must((opened = ibv_open_qp(context, &attr)));
+		must(opened->state == IBV_QPS_RESET || opened->state == IBV_QPS_INIT);
+		must(ibv_destroy_qp(opened) == 0);
+	}
+	all_opened = true;
+	pthread_join(thread, NULL);
+	must(ibv_destroy_qp(target) == 0);
+	must(ibv_close_xrcd(attr.xrcd) == 0);
+	must(ibv_close_device(context) == 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("verbs");
@@ -659,6 +716,7 @@ int main(void)
 	tcase_add_test(tcase, forking_while_looking);
 	tcase_add_test(tcase, reopening_beside_a_child);
 	tcase_add_test(tcase, names_that_end_together);
+	tcase_add_test(tcase, opening_a_target_that_moves);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

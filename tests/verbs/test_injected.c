@@ -4,8 +4,10 @@
  * the faults (urxe-faults(7)) that bring it about, and what an application sees of it. Each row
  * has a process of its own.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ifaddrs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -380,6 +382,36 @@ START_TEST(removal_before_the_manager)
 }
 END_TEST
 
+/* How long the C library takes to list the interfaces. */
+static _Atomic useconds_t interfaces_take;
+
+/* In the place of the C library's. */
+__attribute__((visibility("default"))) int getifaddrs(struct ifaddrs **interfaces)
+{
+	int (*list)(struct ifaddrs **) = (int (*)(struct ifaddrs **))dlsym(RTLD_NEXT, "getifaddrs");
+
+	usleep(interfaces_take);
+	return list(interfaces);
+}
+
+/*
+ * After it was opened, and before rdma_cm has all that it needs of it; behind that, too, where the
+ * progress thread gets no CPU for so long.
+ */
+START_TEST(removal_while_the_manager_opens)
+{
+	struct ibv_context **devices;
+	int count;
+
+	set_faults("remove@%s", "10ms");
+	interfaces_take = 100000;
+	devices = rdma_get_devices(&count);
+	ck_assert(devices || errno == ENODEV);
+	if (devices)
+		rdma_free_devices(devices);
+}
+END_TEST
+
 /* A forked child has nothing open. */
 START_TEST(removal_before_a_fork)
 {
@@ -682,6 +714,7 @@ int main(void)
 	tcase_add_test(tcase, removal_ends_all_calls);
 	tcase_add_test(tcase, removal_ends_waiting);
 	tcase_add_test(tcase, removal_before_the_manager);
+	tcase_add_test(tcase, removal_while_the_manager_opens);
 	if (CHILD_ALLOCATES)
 		tcase_add_test(tcase, removal_before_a_fork);
 	tcase_add_test(tcase, spurious_event);

@@ -343,14 +343,16 @@ struct ibv_xrcd *rdma_default_xrcd(const struct rdma_id *id);
 unsigned int rdma_open_devices(struct device **devices);
 /* The same, without rdma.lock: is any of them open now? */
 bool rdma_any_device_opens(void);
+/* Whether @device was opened for ids, and works no more. */
+bool rdma_device_has_failed(const struct device *device);
 /* The application stops polling: the calling thread is about to sleep. */
 void rdma_devices_app_sleeping(void);
 void rdma_devices_after_fork_child(void);
 
 /* rdma_watch.c: begin to tell ids of changes of network devices. rdma.lock is held. */
 void rdma_watch_start(void);
-/* @device works no more: DEVICE_REMOVAL to its ids. */
-void rdma_watch_removed(struct device *device);
+/* A device works no more: DEVICE_REMOVAL to its ids, soon. */
+void rdma_watch_removed(void);
 /* ADDR_CHANGE to @id. */
 void rdma_watch_changed(struct rdma_id *id);
 void rdma_watch_after_fork_child(void);

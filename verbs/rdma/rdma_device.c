@@ -100,6 +100,14 @@ unsigned int rdma_open_devices(struct device **devices)
 	return count;
 }
 
+bool rdma_device_has_failed(const struct device *device)
+{
+	struct device *devices;
+
+	devices_all(&devices);
+	return table && table[device - devices].context && device->hca->failed;
+}
+
 bool rdma_any_device_opens(void)
 {
 	struct device *devices;

@@ -18,6 +18,7 @@
 #include "net/cause/cause.h"
 #include "net/log.h"
 #include "verbs/device.h"
+#include "verbs/devices.h"
 #include "verbs/netlink.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
@@ -37,7 +38,8 @@ struct interface {
 
 static struct watch {
 	struct netlink_socket socket;
-	struct progress_client *client; /* NULL: nothing is watched */
+	_Atomic(struct progress_client *) client; /* NULL: nothing is watched */
+	_Atomic bool removed;			  /* a device was, and its ids haven't been told */
 	struct interface *interfaces;
 } watch = {.socket.fd = -1};
 
@@ -79,14 +81,40 @@ static bool is_listening_on(const struct rdma_id *id, const struct device *devic
 	return any;
 }
 
-void rdma_watch_removed(struct device *device)
+static void tell_ids_of(const struct device *device)
 {
-	rdma_enter();
 	for (struct rdma_id *id = rdma_ids(); id; id = id->next) {
 		if (id->device == device || is_listening_on(id, device))
 			tell_id(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
 	}
+}
+
+static void tell_removed(void)
+{
+	struct device *devices;
+	unsigned int count = devices_all(&devices);
+
+	rdma_enter();
+	for (unsigned int i = 0; i < count; i++) {
+		if (rdma_device_has_failed(&devices[i]))
+			tell_ids_of(&devices[i]);
+	}
 	rdma_leave();
+}
+
+/*
+ * The device waits for its caller when it is closed, perhaps by a thread that has rdma.lock: so the
+ * ids are told by our own client.
+ */
+void rdma_watch_removed(void)
+{
+	struct progress_client *client;
+
+	/* In this order; rdma_watch_start() does it the other way round. */
+	atomic_store(&watch.removed, true);
+	client = watch.client;
+	if (client)
+		progress_deadline(client, 0);
 }
 
 void rdma_watch_changed(struct rdma_id *id)
@@ -191,9 +219,15 @@ static void watch_again(void)
 
 static bool watch_progress(void *context, uint64_t now)
 {
+	bool any;
+
 	if (!netlink_verify(&watch.socket))
 		watch_again();
-	return netlink_receive(&watch.socket, take_message, NULL);
+	any = netlink_receive(&watch.socket, take_message, NULL);
+	if (!atomic_exchange(&watch.removed, false))
+		return any;
+	tell_removed();
+	return true;
 }
 
 static unsigned int descriptors(void *context, int *fds, unsigned int max)
@@ -205,18 +239,24 @@ void rdma_watch_start(void)
 {
 	static const struct progress_ops ops = {.progress = watch_progress,
 						.descriptors = descriptors};
+	struct progress_client *client;
 	int error;
 
 	if (watch.client)
 		return;
+	/* Without a socket, which watch_again() may get later, it still hears of devices. */
 	error = netlink_open(&watch.socket, RTMGRP_LINK);
-	if (!error) {
+	if (error)
+		log_info("network devices can't be watched: %s", strerror(error));
+	else
 		note_all();
-		error = registry_attach(&ops, &watch, &watch.client);
-	}
-	if (!error)
+	error = registry_attach(&ops, &watch, &client);
+	if (!error) {
+		watch.client = client;
+		progress_deadline(client, 0);
 		return;
-	log_info("network devices can't be watched: %s", strerror(error));
+	}
+	log_info("devices can't be watched: %s", strerror(error));
 	netlink_close(&watch.socket);
 }
 
@@ -224,4 +264,5 @@ void rdma_watch_after_fork_child(void)
 {
 	netlink_close(&watch.socket);
 	watch.client = NULL;
+	watch.removed = false;
 }
