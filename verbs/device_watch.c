@@ -76,6 +76,7 @@ static void check_gone(struct port *port)
 	if (port->gone || !netdev_is_gone(port))
 		return;
 	port->gone = true;
+	port->asked = false;
 	explain(port, all_gone(device) ? CAUSE_NETDEVS_GONE : CAUSE_NETDEV_GONE);
 	set_active(port, false);
 	if (!all_gone(device))
@@ -98,7 +99,7 @@ static void follow_netdev(struct port *port)
 	if (!port->gone && now.ifindex == before.ifindex)
 		return;
 	port->gone = false;
-	set_active(port, port_is_active(port));
+	port->asked = true;
 }
 
 /* Returns whether an address could not be bound. */
@@ -167,8 +168,9 @@ static void port_take_message(struct port *port, const struct nlmsghdr *message)
 	struct gid_entry netdev;
 
 	if (!message && !port->gone)
-		set_active(port, port_is_active(port));
-	if (!info || message->nlmsg_type != RTM_NEWLINK || port_netdev(port, &netdev) != 0)
+		port->asked = true;
+	if (port->asked || !info || message->nlmsg_type != RTM_NEWLINK ||
+	    port_netdev(port, &netdev) != 0)
 		return;
 	if (!port->gone && info->ifi_index == (int)netdev.ifindex)
 		set_active(port, (info->ifi_flags & running) == running);
@@ -176,7 +178,8 @@ static void port_take_message(struct port *port, const struct nlmsghdr *message)
 
 /*
  * The state of a port is that of the last message: what the kernel says when asked may be
- * newer, and a message that is older would then be a change back.
+ * newer, and a message that is older would then be a change back. Where it has to be asked, what it
+ * says counts when all messages that have come before are read.
  */
 static void take_message(void *context, const struct nlmsghdr *message)
 {
@@ -188,27 +191,55 @@ static void take_message(void *context, const struct nlmsghdr *message)
 }
 
 /* Whatever else the messages were about, what counts is what there is now. */
+static void take_changes(struct device *device)
+{
+	struct port *port;
+
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		check_gone(port);
+		take_addresses(port);
+		if (port->asked)
+			port->runs = port_is_active(port);
+	}
+}
+
+/* There is no message that is older. */
+static void take_answers(struct device *device)
+{
+	struct port *port;
+
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		if (port->asked)
+			set_active(port, port->runs);
+		port->asked = false;
+	}
+}
+
 static bool watch_progress(void *context, uint64_t now)
 {
 	struct device *device = context;
-	struct port *port;
 	bool any;
 
 	/* The device has failed then, too. */
 	netlink_verify(&device->watch.socket);
 	any = netlink_receive(&device->watch.socket, take_message, device);
-	for (unsigned int i = 1; any && (port = device_port(device, i)); i++) {
-		check_gone(port);
-		take_addresses(port);
-	}
+	if (any)
+		take_changes(device);
+	else
+		take_answers(device);
 	refresh_descriptors(device);
 	return any;
 }
 
 static uint64_t deadline(void *context)
 {
-	const struct device *device = context;
+	struct device *device = context;
+	const struct port *port;
 
+	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
+		if (port->asked)
+			return 0; /* are there more messages? */
+	}
 	return device->watch.refresh ? clock_now() + REFRESH_AGAIN : TIME_NEVER;
 }
 
@@ -229,7 +260,8 @@ void device_watch_start(struct device *device, struct progress *progress)
 	/* Before the ports' states are looked at: what changes meanwhile is read later. */
 	error = netlink_open(&watch->socket, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR);
 	for (unsigned int i = 1; (port = device_port(device, i)); i++) {
-		port->active = port_is_active(port);
+		port->active = port->runs = port_is_active(port);
+		port->asked = true;
 		port->mtu = hca_active_mtu(device->hca, i);
 		port->gone = false;
 		port->disabled = false;

@@ -26,6 +26,8 @@ struct port {
 	bool active;		 /* what contexts know */
 	enum ibv_mtu mtu;	 /* what queue pairs know (qp_follow_mtu()) */
 	bool gone;		 /* the network device is */
+	bool asked;		 /* whether it runs, of which messages that wait may be older */
+	bool runs;		 /* what the answer was */
 	_Atomic bool disabled;	 /* a fault asks for it to be down (emu/inject/event.h) */
 	bool unbound;		 /* an address may be that could not be bound yet */
 };

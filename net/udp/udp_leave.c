@@ -33,7 +33,7 @@ static unsigned int buffer_size(int fd)
  * and the socket can still be read. Without the permission (before Linux 5.7, or of a link-local
  * address, to an ordinary user) close() has to do.
  */
-static void retire_socket(int fd)
+void udp_share_retire(int fd)
 {
 	const int nowhere = INT_MAX;
 
@@ -72,7 +72,7 @@ static void hand_over(struct udp_link *link, const struct udp_address *address, 
 	plan->first = roster_index(link->share.roster, neighbour, &address->gid);
 	plan->sockets = 1;
 	udp_share_attach(link, address);
-	retire_socket(fd);
+	udp_share_retire(fd);
 	hand_on_rest(link);
 	do {
 		link->receive.used = 0;
@@ -98,7 +98,7 @@ static void leave_group(struct udp_link *link, struct udp_address *address, bool
 	if (neighbour && last)
 		hand_over(link, address, neighbour);
 	else if (neighbour)
-		retire_socket(descriptor_number(&address->receive_fd));
+		udp_share_retire(descriptor_number(&address->receive_fd));
 	close(descriptor_take(&address->receive_fd));
 	address->reuseport.taken = false;
 	roster_leave_group(roster, &address->gid);

@@ -15,8 +15,13 @@
 #include "net/udp/udp_holder.h"
 #include "net/udp/udp_link.h"
 
-/* A dying process loses its lock before its socket, which we wait for. */
+/*
+ * A dying process loses its lock before its socket; and a child that is forked or spawned has its
+ * parent's sockets until it gets a CPU, and closes them. Both are waited for, longer where what is
+ * in the way shares the address as our sockets do.
+ */
 #define BIND_TRIES 50
+#define BIND_TRIES_SHARED 2000
 #define BIND_PAUSE 1000 /* us */
 
 /* --- entering ------------------------------------------------------------------------------- */
@@ -47,17 +52,12 @@ static void share_open_roster(struct udp_share *share)
  */
 static int check_alone(const struct udp_link *link, const union ibv_gid *gid, unsigned int ifindex)
 {
-	int fd, error = EADDRINUSE;
+	int fd, error = udp_receiver_open(link, gid, &fd);
 
-	for (int i = 0; i < BIND_TRIES && error == EADDRINUSE; i++) {
-		if (i)
-			usleep(BIND_PAUSE);
-		error = udp_receiver_open(link, gid, &fd);
-		if (error)
-			return error;
-		error = udp_bind(fd, gid, ifindex, ROCE_V2_UDP_PORT);
-		close(fd);
-	}
+	if (error)
+		return error;
+	error = udp_bind(fd, gid, ifindex, ROCE_V2_UDP_PORT);
+	close(fd);
 	return error;
 }
 
@@ -68,6 +68,20 @@ static int bind_in_group(int fd, const union ibv_gid *gid, unsigned int ifindex)
 	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
 		return errno;
 	return udp_bind(fd, gid, ifindex, ROCE_V2_UDP_PORT);
+}
+
+/* Whether all sockets at @gid share it, and are of our user: then one more may be bound. */
+static bool is_shared(const struct udp_link *link, const union ibv_gid *gid, unsigned int ifindex)
+{
+	bool shared;
+	int fd;
+
+	if (udp_receiver_open(link, gid, &fd) != 0)
+		return false;
+	udp_share_retire(fd); /* or a packet of theirs might come to it */
+	shared = bind_in_group(fd, gid, ifindex) == 0;
+	close(fd);
+	return shared;
 }
 
 /*
@@ -113,16 +127,12 @@ static int join_group(struct udp_link *link, struct udp_address *address, int fd
 	return 0;
 }
 
-int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, unsigned int ifindex)
+static int try_to_bind(struct udp_link *link, struct udp_address *address, int fd,
+		       unsigned int ifindex)
 {
 	struct udp_share *share = &link->share;
 	int error;
 
-	if (!share->entered) {
-		share->entered = true;
-		share_open_roster(share);
-	}
-	address->reuseport.learned = -1;
 	if (!share->roster) {
 		error = udp_bind(fd, &address->gid, ifindex, ROCE_V2_UDP_PORT);
 		if (!error)
@@ -134,6 +144,27 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 		return error;
 	error = join_group(link, address, fd, ifindex);
 	udp_share_unlock(share);
+	return error;
+}
+
+int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, unsigned int ifindex)
+{
+	struct udp_share *share = &link->share;
+	unsigned int tries = 0, most = BIND_TRIES;
+	int error;
+
+	if (!share->entered) {
+		share->entered = true;
+		share_open_roster(share);
+	}
+	address->reuseport.learned = -1;
+	while ((error = try_to_bind(link, address, fd, ifindex)) == EADDRINUSE) {
+		if (++tries == BIND_TRIES && is_shared(link, &address->gid, ifindex))
+			most = BIND_TRIES_SHARED;
+		if (tries >= most)
+			break;
+		usleep(BIND_PAUSE);
+	}
 	return error;
 }
 

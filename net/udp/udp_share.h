@@ -94,6 +94,8 @@ bool udp_share_divert(struct udp_share *share, const struct link_frame *frame, b
 
 /* Leave all addresses and the roster. */
 void udp_share_leave(struct udp_link *link);
+/* No packet comes to @fd any more, or will when it is bound. What has come can still be read. */
+void udp_share_retire(int fd);
 /* Give up the place at @address, where there was no traffic yet, and close the receiving socket. */
 void udp_share_leave_group(struct udp_link *link, struct udp_address *address);
 /* The process exits without having closed the link; waits at most 50 ms for the roster's lock. */

@@ -476,8 +476,8 @@ static void child_opens_its_own(void)
 
 /*
  * A child opens a device of its own, whatever the parent was about when it
- * forked. The parent's devices stay up: in the moment before a child lets go of
- * them they couldn't be opened anew.
+ * forked. The parent's devices stay up: to open them anew would be to wait until a child lets go of
+ * them.
  */
 START_TEST(forking_while_opening)
 {

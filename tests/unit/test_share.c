@@ -505,6 +505,28 @@ START_TEST(space_is_the_receivers)
 }
 END_TEST
 
+#define LATE 300000 /* us: many times as long as an idle machine takes to run a new process */
+
+/* As one that is spawned has, until exec() closes it. */
+START_TEST(waits_for_a_child_that_has_its_socket)
+{
+	struct node node = node_open(SHARED);
+	pid_t child = fork();
+	int status;
+
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		usleep(LATE);
+		_exit(0);
+	}
+	node_close(&node);
+	node = node_open(SHARED);
+	node_close(&node);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 START_TEST(leases_grow)
 {
 	struct node node = node_open(SHARED);
@@ -540,6 +562,7 @@ int main(void)
 	tcase_add_test(tests, a_flood_of_strangers_datagrams_ends);
 	tcase_add_test(tests, nothing_is_lost_while_others_leave);
 	tcase_add_test(tests, space_is_the_receivers);
+	tcase_add_test(tests, waits_for_a_child_that_has_its_socket);
 	tcase_add_test(tests, leases_grow);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -4,8 +4,11 @@
  * loses addresses, and is deleted.
  */
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,7 +128,8 @@ static void expect_netdev(unsigned int index, const char *expected)
 	ck_assert_str_eq(netdev_of(index), expected);
 }
 
-static void expect_path_mtu(struct pair *pair, enum ibv_mtu mtu)
+/* That the network device has it may be known later than its name. */
+static void await_path_mtu(struct pair *pair, enum ibv_mtu mtu)
 {
 	struct ibv_qp *qp = pair->sender;
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET}, reset = attr;
@@ -140,11 +144,11 @@ static void expect_path_mtu(struct pair *pair, enum ibv_mtu mtu)
 		0);
 	attr.qp_state = IBV_QPS_RTR;
 	attr.path_mtu = mtu;
-	ck_assert_int_eq(ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
-					       IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
-			 0);
+	while (ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				     IBV_QP_MIN_RNR_TIMER) != 0)
+		poll(NULL, 0, 1);
 }
 
 /* So is that of its addresses, though the node names it as it was called before. */
@@ -160,7 +164,7 @@ START_TEST(addresses_of_a_device_with_another_name)
 		poll(NULL, 0, 1);
 	expect_gid(pair.context, 0, FIRST);
 	/* Paths may have its MTU. */
-	expect_path_mtu(&pair, IBV_MTU_4096);
+	await_path_mtu(&pair, IBV_MTU_4096);
 	pair_close(&pair);
 }
 END_TEST
@@ -408,6 +412,48 @@ START_TEST(network_device_goes)
 }
 END_TEST
 
+static _Atomic bool comes_up;
+
+/* Without a carrier at first. */
+static void come_up(void)
+{
+	ip("link set urxe0 up");
+	ip("link set urxe1 up");
+	wait_until_running("urxe0");
+	ip("addr add " FIRST "/24 dev urxe0");
+}
+
+/* As if this happened while the library asks for addresses, having read all messages. */
+__attribute__((visibility("default"))) int getifaddrs(struct ifaddrs **addresses)
+{
+	int (*next)(struct ifaddrs **);
+
+	*(void **)&next = dlsym(RTLD_NEXT, "getifaddrs");
+	if (atomic_exchange(&comes_up, false))
+		come_up();
+	return next(addresses);
+}
+
+/* What the network device was before it had the address isn't told. */
+START_TEST(network_device_comes_up_meanwhile)
+{
+	struct ibv_context *context = fixture_open();
+
+	ip("link del urxe0");
+	expect_events(context, EVENT(IBV_EVENT_PORT_ERR) | EVENT(IBV_EVENT_GID_CHANGE) |
+				       EVENT(IBV_EVENT_DEVICE_FATAL));
+	ip("link add urxe0 type veth peer name urxe1");
+	ip("link set urxe0 addrgenmode none");
+	ip("link set urxe1 addrgenmode none");
+	comes_up = true;
+	ip("link set urxe1 txqueuelen 10");
+	expect_events(context, EVENT(IBV_EVENT_GID_CHANGE) | EVENT(IBV_EVENT_PORT_ACTIVE));
+	ip("addr add " SECOND "/24 dev urxe0");
+	expect_events(context, EVENT(IBV_EVENT_GID_CHANGE));
+	fixture_close(context);
+}
+END_TEST
+
 /* A node of all addresses of the machine: others are left, but the port's network device is gone.
  */
 START_TEST(network_device_of_the_machine_goes)
@@ -475,6 +521,7 @@ int main(void)
 	tcase_add_test(tests, addresses_of_the_node);
 	tcase_add_test(tests, network_device_of_an_address_goes_down);
 	tcase_add_test(tests, network_device_goes);
+	tcase_add_test(tests, network_device_comes_up_meanwhile);
 	tcase_add_test(tests, network_device_of_the_machine_goes);
 	tcase_add_test(tests, changes_while_closed);
 	suite_add_tcase(suite, tests);
