@@ -21,8 +21,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/types.h>
 
+#include "net/descriptor.h"
 #include "net/wire/wire.h"
 #include "urxe/psn_list.h"
 
@@ -150,8 +150,7 @@ struct conversation {
 
 struct trace_file {
 	const char *path;
-	dev_t device; /* and @inode: which file it is */
-	ino_t inode;
+	struct descriptor_identity identity;
 	int64_t shift; /* of its clock, to be added: where captures are of two machines */
 };
 

@@ -353,18 +353,19 @@ static bool cut(char *line, char **values)
 /* False for one that is there already. */
 static bool add_file(struct trace *trace, const char *path)
 {
+	struct descriptor_identity identity;
 	struct stat status;
 
 	/* tshark's own message would name the option and not the file. */
 	if (access(path, R_OK) != 0 || stat(path, &status) != 0)
 		die("%s: %s", given(path), strerror(errno));
-	for (unsigned int i = 0; i < trace->file_count; i++)
-		if (trace->files[i].device == status.st_dev &&
-		    trace->files[i].inode == status.st_ino)
+	identity = (struct descriptor_identity){status.st_dev, status.st_ino};
+	for (unsigned int i = 0; i < trace->file_count; i++) {
+		if (descriptor_same(&trace->files[i].identity, &identity))
 			return false;
+	}
 	trace->files = trace_grow(trace->files, trace->file_count, sizeof(*trace->files));
-	trace->files[trace->file_count++] =
-		(struct trace_file){.path = path, .device = status.st_dev, .inode = status.st_ino};
+	trace->files[trace->file_count++] = (struct trace_file){.path = path, .identity = identity};
 	return true;
 }
 

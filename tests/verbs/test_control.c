@@ -314,30 +314,43 @@ static int find_socket(void)
 	return -1;
 }
 
+/*
+ * Have @fd, our socket, be a pipe of the application's, which is readable. By number: TSan takes it
+ * for a race that another thread uses the descriptor.
+ */
+static void take_number(int fd)
+{
+	int ends[2];
+
+	must(pipe(ends) == 0);
+	must(syscall(SYS_dup3, ends[0], fd, 0) == fd && write(ends[1], "x", 1) == 1);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+/* There is another socket, in the end; and what has the number is as it was. */
+static void check_taken(int fd)
+{
+	struct control_reply reply;
+	char byte;
+
+	while (ask("log warn", &reply) == ECONNREFUSED)
+		usleep(1000);
+	ck_assert(reply.ok);
+	ck_assert_int_eq(sys_read(fd, &byte, 1), 1);
+	sys_close(fd);
+}
+
 START_TEST(survives_being_closed)
 {
 	struct ibv_context *context = fixture_open();
-	struct control_reply reply;
-	int ends[2];
-	char byte;
 
 	for (int i = 0; i < 3; i++) {
 		int fd = find_socket();
 
 		ck_assert_int_ge(fd, 0);
-		must(pipe(ends) == 0);
-		/*
-		 * What has the number now is the application's, and stays as it is. By number: TSan
-		 * takes it for a race that another thread uses the descriptor.
-		 */
-		must(syscall(SYS_dup3, ends[0], fd, 0) == fd && write(ends[1], "x", 1) == 1);
-		while (ask("log warn", &reply) == ECONNREFUSED)
-			usleep(1000);
-		ck_assert(reply.ok);
-		ck_assert_int_eq(sys_read(fd, &byte, 1), 1);
-		sys_close(fd);
-		close(ends[0]);
-		close(ends[1]);
+		take_number(fd);
+		check_taken(fd);
 	}
 	fixture_close(context);
 }
@@ -347,20 +360,15 @@ START_TEST(waits_for_its_name)
 {
 	struct ibv_context *context = fixture_open();
 	struct control_reply reply;
-	int fd = find_socket(), kept = dup(fd), ends[2];
+	int fd = find_socket(), kept = dup(fd);
 
-	must(fd >= 0 && kept >= 0 && pipe(ends) == 0);
-	/* Readable, it wakes the thread, which finds that the name is still taken. */
-	must(syscall(SYS_dup3, ends[0], fd, 0) == fd && write(ends[1], "x", 1) == 1);
+	must(fd >= 0 && kept >= 0);
+	take_number(fd);
+	/* The pipe wakes the thread, which finds that the name is still taken. */
 	ck_assert_int_eq(control_ask(getpid(), process_namespace("pid"), "log warn", 1, &reply),
 			 ETIMEDOUT);
 	close(kept);
-	while (ask("log warn", &reply) == ECONNREFUSED)
-		usleep(1000);
-	ck_assert(reply.ok);
-	sys_close(fd);
-	close(ends[0]);
-	close(ends[1]);
+	check_taken(fd);
 	fixture_close(context);
 }
 END_TEST

@@ -65,10 +65,18 @@ static int make_table(void)
 	return table ? 0 : refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for the devices of rdma_cm");
 }
 
+bool rdma_device_has_failed(const struct device *device)
+{
+	struct device *devices;
+
+	devices_all(&devices);
+	return table && table[device - devices].context && device->hca->failed;
+}
+
 /* Have the table's @entry for @device open. Returns 0 or an errno. */
 static int open_entry(struct device *device, struct opened *entry)
 {
-	if (entry->context && device->hca->failed)
+	if (rdma_device_has_failed(device))
 		return refuse(ENODEV, CAUSE_CM_DEVICE_FAILED, "%s", device->ibv.name);
 	return entry->context ? 0 : open_device(device, entry);
 }
@@ -98,14 +106,6 @@ unsigned int rdma_open_devices(struct device **devices)
 			log_info("%s can't be opened: errno %d", (*devices)[i].ibv.name, error);
 	}
 	return count;
-}
-
-bool rdma_device_has_failed(const struct device *device)
-{
-	struct device *devices;
-
-	devices_all(&devices);
-	return table && table[device - devices].context && device->hca->failed;
 }
 
 bool rdma_any_device_opens(void)
