@@ -24,8 +24,8 @@
  * else of the process has, though nothing but these functions can be done with it.
  *
  * Locks, outermost first: @send_lock and @receive_lock keep one call's bytes together, @lock is for
- * everything else. It is held while the CQ is polled and work is posted, not while application
- * memory is copied. rsocket_table's lock is a leaf.
+ * everything else. It is held while the CQ is polled and work is posted; application memory is
+ * copied without it, except by riowrite(). rsocket_table's lock is a leaf.
  */
 #ifndef URXE_VERBS_RSOCKET_H
 #define URXE_VERBS_RSOCKET_H
@@ -253,8 +253,11 @@ bool rsocket_can_receive(const struct rsocket *rs);
 /* @length bytes of the receive buffer at in.offset were read. */
 void rsocket_stream_consume(struct rsocket *rs, uint32_t length);
 
-/* No more data is sent; if @receives, either, no more received. */
-void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives);
+/*
+ * No more data is sent if @sends, none received if @receives. The peer is told, for which this
+ * waits until @deadline, where the send queue has no room.
+ */
+void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives, uint64_t deadline);
 
 /* --- rsocket_io.c ---------------------------------------------------------------------------- */
 

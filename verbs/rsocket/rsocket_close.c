@@ -51,7 +51,7 @@ static int shutdown_locked(struct rsocket *rs, int how)
 	await_acceptance(rs, TIME_NEVER);
 	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
 		return ENOTCONN;
-	rsocket_stream_end(rs, how != SHUT_RD, how != SHUT_WR);
+	rsocket_stream_end(rs, how != SHUT_RD, how != SHUT_WR, TIME_NEVER);
 	if (rs->state == RSOCKET_DISCONNECTED)
 		finish_sending(rs, TIME_NEVER);
 	rsocket_interrupt(rs);
@@ -89,7 +89,7 @@ static void disconnect(struct rsocket *rs)
 	if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_DISCONNECTED)
 		return;
 	rsocket_take_all(rs); /* if the peer has left, it answers no message any more */
-	rsocket_stream_end(rs, true, true);
+	rsocket_stream_end(rs, true, true, deadline);
 	finish_sending(rs, deadline);
 	rdma_disconnect(rs->id);
 }

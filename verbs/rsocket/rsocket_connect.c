@@ -95,7 +95,8 @@ static int broken(struct rsocket *rs, const struct rdma_cm_event *event)
 	return ECONNRESET;
 }
 
-/* The peer's process has ended, perhaps without rshutdown(); what it had sent is in the CQ before.
+/*
+ * The peer's process has ended, perhaps without rshutdown(); what it had sent is in the CQ before.
  */
 static int disconnected(struct rsocket *rs, const struct rdma_cm_event *event)
 {

@@ -9,7 +9,8 @@
 
 #include "verbs/rsocket/rsocket.h"
 
-/* Local addresses with a queue pair: a socket bound to none may be reached at all of a machine's.
+/*
+ * Local addresses with a queue pair: a socket bound to none may be reached at all of a machine's.
  */
 #define RSOCKET_ENDPOINTS (RSOCKET_DESCRIPTORS - 1)
 

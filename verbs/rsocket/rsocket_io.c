@@ -379,8 +379,10 @@ static ssize_t receive_stream(struct rsocket *rs, struct msghdr *message, int fl
 	return length - cursor.left;
 }
 
-/* The peer's process has ended without rshutdown(). As with librdmacm that is the end of the
- * stream. */
+/*
+ * The peer's process has ended without rshutdown(). As with librdmacm that is the end of the
+ * stream.
+ */
 static bool broke_off(struct rsocket *rs)
 {
 	bool is_so;

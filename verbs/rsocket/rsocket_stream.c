@@ -481,15 +481,16 @@ bool rsocket_can_receive(const struct rsocket *rs)
 /* --- ending ---------------------------------------------------------------------------------- */
 
 /* Say so, once there is room for it; nothing is said to a peer that has left. */
-static void tell_end(struct rsocket *rs, enum rsocket_control what)
+static void tell_end(struct rsocket *rs, enum rsocket_control what, uint64_t deadline)
 {
 	while (rs->state == RSOCKET_CONNECTED &&
 	       rsocket_post_message(rs, rsocket_message(RSOCKET_CONTROL, what), 0, NULL, 0) ==
-		       EAGAIN)
-		rsocket_wait(rs, TIME_NEVER);
+		       EAGAIN &&
+	       rsocket_wait(rs, deadline) != ETIMEDOUT)
+		;
 }
 
-void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives)
+void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives, uint64_t deadline)
 {
 	const bool sent = rs->sends, open = rs->sends || rs->receives;
 
@@ -498,10 +499,10 @@ void rsocket_stream_end(struct rsocket *rs, bool sends, bool receives)
 	if (receives)
 		rs->receives = false;
 	if (open && !rs->sends && !rs->receives) {
-		tell_end(rs, RSOCKET_DISCONNECT);
+		tell_end(rs, RSOCKET_DISCONNECT, deadline);
 		end_in_order(rs);
 	} else if (sent && !rs->sends) {
-		tell_end(rs, RSOCKET_SHUTDOWN);
+		tell_end(rs, RSOCKET_SHUTDOWN, deadline);
 		rs->end_told = true;
 		if (!rs->receives) /* the peer's came while ours waited for its turn */
 			end_in_order(rs);
