@@ -267,6 +267,7 @@ static bool make_manifest(struct sysfs_tree *tree)
 bool sysfs_tree_make(struct sysfs_tree *tree, const char *folder)
 {
 	char prefix[32];
+	int error;
 
 	if (!folder || folder[0] != '/' || strlen(folder) > 64) {
 		errno = EINVAL;
@@ -277,8 +278,10 @@ bool sysfs_tree_make(struct sysfs_tree *tree, const char *folder)
 	snprintf(tree->base, sizeof(tree->base), "%s/%sXXXXXX", folder, prefix);
 	if (mkdtemp(tree->base) && make_manifest(tree))
 		return true;
+	error = errno;
 	rmdir(tree->base);
 	tree->base[0] = '\0';
+	errno = error;
 	return false;
 }
 
