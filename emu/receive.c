@@ -211,7 +211,7 @@ static const struct deferred_frame *deliver_deferred(void *context, uint32_t num
 		return drop_packets(hca, frames);
 	qp_set_time(qp, now);
 	for (deferred = frames; deferred && !is_mad(deferred); deferred = deferred->next) {
-		/* Through memory it may have changed after it was checked, before it was copied. */
+		/* In shared memory its sender may change it between the check and the copy. */
 		if (packet_parse(&packet, deferred->frame.data, deferred->frame.length) != 0) {
 			COUNT(hca, malformed_packets, 1);
 			continue;

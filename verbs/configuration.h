@@ -20,7 +20,7 @@
  *   URXE_LINK     udp (default), or shm: memory between processes of one machine (net/shm/shm.h)
  *   URXE_ICRC     always: computed and checked there, too
  *   URXE_RCVBUF   bytes of socket buffer, with K or M
- *   URXE_NO_GSO   1: one datagram a system call, for wire-exact captures
+ *   URXE_NO_GSO   1: one datagram per system call, for wire-exact captures
  *
  * Empty is the same as unset. Of other variables: SYSFS_PATH, RDMAV_FORK_SAFE and IBV_FORK_SAFE,
  * which are rdma-core's, and XDG_RUNTIME_DIR and TMPDIR, where files may be put.

@@ -4,7 +4,8 @@
  * which the application reads just the fields that it wants.
  *
  * Called by verbs/cq.c when such a CQ is made; the operations by the application, through the
- * pointers of struct ibv_cq_ex.
+ * pointers of struct ibv_cq_ex. cq_extra.poll_lock is held from a successful ibv_start_poll() to
+ * ibv_end_poll().
  */
 #ifndef URXE_VERBS_CQ_EX_H
 #define URXE_VERBS_CQ_EX_H

@@ -468,7 +468,7 @@ void device_down(struct device *device)
 	struct progress_client *client;
 	int state;
 
-	/* So is closing them, and to wait for the progress thread. */
+	/* Closing files and waiting for the progress thread are cancellation points, too. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&device->lock);
 	if (--device->opened == 0) {

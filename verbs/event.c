@@ -191,7 +191,8 @@ void event_wait_acknowledged(pthread_mutex_t *mutex, pthread_cond_t *cond, const
 {
 	int state;
 
-	/* An object isn't left half destroyed, nor locked: as rdma_wait(), this can't be cancelled.
+	/*
+	 * An object isn't left half destroyed, nor locked: as rdma_wait(), this can't be cancelled.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(mutex);

@@ -16,15 +16,19 @@ struct cq;
 struct context;
 struct device;
 
-/* What the element of an asynchronous event is (ibv_get_async_event(3)): a port's number, or an
- * object. */
+/*
+ * What the element of an asynchronous event is (ibv_get_async_event(3)): a port's number, or an
+ * object.
+ */
 enum event_subject { EVENT_OF_PORT, EVENT_OF_CQ, EVENT_OF_SRQ, EVENT_OF_WQ, EVENT_OF_QP };
 enum event_subject event_subject(enum ibv_event_type type);
 
 void deliver_completion(void *context, struct cq *cq);
 void deliver_async(void *context, enum ibv_event_type type, void *element);
-/* Contexts of @device and their completion channels get no more events than they have: to wait for
- * one fails with EIO. */
+/*
+ * Contexts of @device and their completion channels get no more events than they have: to wait for
+ * one fails with EIO.
+ */
 void deliver_no_more(struct device *device);
 
 /*

@@ -99,7 +99,7 @@ static void update_descriptor(struct readable *readable)
 	readable->set = wanted;
 }
 
-/* As at the kernel's descriptors, a thread that waits for edges (EPOLLET) gets one an event. */
+/* As at the kernel's descriptors, a thread that waits for edges (EPOLLET) gets one per event. */
 void readable_added(struct readable *readable)
 {
 	bool told = readable->set;

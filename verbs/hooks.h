@@ -6,6 +6,8 @@
  *
  * A hooked call first asks hook_call(), then goes to checked_NAME() (verbs/check/checked.h).
  * Calls of the library's own use urxe_NAME() and are never hooked.
+ *
+ * Any thread. device.contexts_lock is held around hooks_set_operations(); hooks_enable() takes it.
  */
 #ifndef URXE_VERBS_HOOKS_H
 #define URXE_VERBS_HOOKS_H

@@ -21,7 +21,7 @@ static bool mask_is_good(uint64_t mask)
 
 static int check_attr(const struct ibv_pd *pd, const struct mr_init_attr *attr)
 {
-	/* Steering tags the device has none. */
+	/* The device has no steering tags (MR_EX_DMAH). */
 	const uint64_t unknown = attr->comp_mask & ~(uint64_t)(OF_DMABUF | OF_MEMORY | MR_EX_IOVA);
 
 	if (unknown)

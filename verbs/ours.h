@@ -3,7 +3,8 @@
  * The verbs on our own objects: each has the name, the arguments and the
  * conventions of its man page, with urxe_ for ibv_. The application's calls come
  * from verbs/preload and by the operations of our contexts, by way of the checker
- * while hooks are on (verbs/hooks.h); verbs/rdma calls them for itself.
+ * while hooks are on (verbs/hooks.h); verbs/rdma calls them for itself. Any thread, that holds no
+ * lock but rdma.lock.
  */
 #ifndef URXE_VERBS_OURS_H
 #define URXE_VERBS_OURS_H

@@ -52,7 +52,8 @@ int port_query(struct port *port, struct ibv_port_attr *attr);
 
 /* For an address that @context, a port, would get: EEXIST if another port has it. */
 gid_usable port_address_free;
-/* The same, and received on from now on, or an errno of link_ops.add_address. The device is open.
+/*
+ * The same, and received on from now on, or an errno of link_ops.add_address. The device is open.
  */
 gid_usable port_receive_on;
 

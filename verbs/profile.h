@@ -34,7 +34,7 @@ struct profile {
 	char name[64]; /* of the file; "": none */
 	char description[96];
 	char fw_ver[64];
-	uint32_t num_comp_vectors; /* 0: one a CPU */
+	uint32_t num_comp_vectors; /* 0: one per CPU */
 	uint32_t create_flags;	   /* IBV_QP_CREATE_* that are taken */
 	struct hca_limits limits;
 	struct hca_behaviour behaviour;

@@ -33,8 +33,10 @@
 		name, PROFILE_TEXT, FIELD(field), 0, NULL, STRICT_DEFAULT                          \
 	}
 
-/* An attribute of the device: what the core itself says is all it has (CORE), or only memory ends
- * it (ANY), or it is nothing but an answer (SAYS). */
+/*
+ * An attribute of the device: what the core itself says is all it has (CORE), or only memory ends
+ * it (ANY), or it is nothing but an answer (SAYS).
+ */
 #define CORE(name, core, strict) NUMBER(#name, limits.device.name, core, strict)
 #define ANY(name, strict) NUMBER(#name, limits.device.name, INT32_MAX, strict)
 #define SAYS(name, type_most) NUMBER(#name, limits.device.name, type_most, STRICT_DEFAULT)

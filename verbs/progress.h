@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The progress thread, one a process: a reactor that watches the descriptors of its
+ * The progress thread, one per process: a reactor that watches the descriptors of its
  * clients and calls a client's progress() when one of them becomes readable or the
  * client's deadline passes. It knows nothing of what a client does then: an HCA
  * receives and sends packets (verbs/device.c), rdma_cm hears about network devices

@@ -94,7 +94,8 @@ static uint64_t plan(struct progress_client *client, uint64_t now, bool done)
 {
 	uint64_t deadline;
 
-	/* A thread that brings up a deadline which deadline() doesn't see yet must wake this one.
+	/*
+	 * A thread that brings up a deadline which deadline() doesn't see yet must wake this one.
 	 */
 	atomic_exchange(&client->planned, TIME_NEVER);
 	deadline = client->ops->deadline ? client->ops->deadline(client->context) : TIME_NEVER;

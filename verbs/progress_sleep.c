@@ -11,7 +11,8 @@
 #include "net/tuning.h"
 #include "verbs/progress_internal.h"
 
-/* Of the descriptors it sleeps on: the wake-up and what clients arm; behind them are the clients'.
+/*
+ * Of the descriptors it sleeps on: the wake-up and what clients arm; behind them are the clients'.
  */
 enum { SLEEP_WAKEUP, SLEEP_ARMED, SLEEP_OWN };
 

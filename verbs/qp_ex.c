@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Work requests are staged here, one a builder call, from ibv_wr_start() to
+ * Work requests are staged here, one per builder call, from ibv_wr_start() to
  * ibv_wr_complete(), which posts all of them or none. builder.lock is held
  * between the two: threads that build on one QP take turns (ibv_wr_post(3)).
  *

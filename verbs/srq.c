@@ -56,7 +56,7 @@ static struct ibv_srq *create_xrc_srq(struct ibv_context *context,
 				   "srq_type is XRC, comp_mask 0x%x, xrcd %s, cq %s",
 				   attr->comp_mask, attr->xrcd ? "given" : "NULL",
 				   attr->cq ? "given" : "NULL"));
-	/* Objects of another context aren't to be found there by the kernel. */
+	/* The kernel looks objects up in the context of the call, and finds none of another one. */
 	if (attr->pd->context != context || attr->xrcd->context != context ||
 	    attr->cq->context != context)
 		return fail(refuse(EINVAL, CAUSE_OTHER_CONTEXT,

@@ -36,7 +36,8 @@ static int lock_domain(int fd, uint64_t guid, bool *elsewhere)
 	own = descriptor_above_standard(sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 	if (own < 0)
 		return -1;
-	/* First ours, then a look at others': of two that open it exclusively none wins at worst.
+	/*
+	 * First ours, then a look at others': of two that open it exclusively none wins at worst.
 	 */
 	others.l_type = F_WRLCK;
 	if (fcntl(own, F_OFD_SETLK, &lock) != 0 || fcntl(own, F_OFD_GETLK, &others) != 0) {

@@ -12,9 +12,6 @@
 
 #define MAX_RETRIES 15 /* Linux: CMA_MAX_CM_RETRIES */
 
-#define STATE(name) (1u << CM_STATE_##name)
-#define ON(message) [CM_##message - CM_REQ]
-
 /* Before there is a REP that the peer may believe in, and with it. */
 #define STATES_UNANSWERED                                                                          \
 	(STATE(REQ_SENT) | STATE(MRA_REQ_RECEIVED) | STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT) |   \
@@ -35,14 +32,9 @@ static const uint32_t sending_states[] = {
 	ON(SIDR_REP) = STATE(SIDR_REQ_RECEIVED),
 };
 
-static bool is_in(const struct cm_id *id, uint32_t states)
-{
-	return states >> id->state & 1;
-}
-
 bool cm_may_send(const struct cm_id *id, enum cm_attribute message)
 {
-	return is_in(id, sending_states[message - CM_REQ]);
+	return cm_is_in(id, sending_states[message - CM_REQ]);
 }
 
 static uint32_t random_psn(struct cm *cm)
@@ -170,7 +162,7 @@ void cm_retransmit_rtu(struct cm_id *id, uint64_t transaction, uint64_t now)
 
 int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
 {
-	bool passive = is_in(id, STATE(REQ_RECEIVED));
+	bool passive = cm_is_in(id, STATE(REQ_RECEIVED));
 	struct cm_message mra;
 
 	if (!cm_may_send(id, CM_MRA))
@@ -187,9 +179,9 @@ int cm_mra(struct cm_id *id, uint8_t service_timeout, uint64_t now)
 
 static enum cm_answered rejected_message(const struct cm_id *id)
 {
-	if (is_in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
+	if (cm_is_in(id, STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT)))
 		return CM_ANSWERED_REQ;
-	if (is_in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
+	if (cm_is_in(id, STATE(REP_RECEIVED) | STATE(MRA_REP_SENT)))
 		return CM_ANSWERED_REP;
 	return CM_ANSWERED_OTHER;
 }
@@ -215,7 +207,7 @@ int cm_reject(struct cm_id *id, enum cm_reject_reason reason, const void *privat
 		rej.info_length = sizeof(guid);
 	}
 	cm_post(id, &rej, now);
-	if (is_in(id, STATES_REPLIED))
+	if (cm_is_in(id, STATES_REPLIED))
 		cm_enter_timewait(id, now);
 	else
 		cm_enter_idle(id);
@@ -260,9 +252,9 @@ int cm_confirm_disconnect(struct cm_id *id, uint64_t now)
 
 static int notify(struct cm_id *id)
 {
-	if (is_in(id, STATE(ESTABLISHED)))
+	if (cm_is_in(id, STATE(ESTABLISHED)))
 		return EISCONN;
-	if (!is_in(id, STATES_REPLIED))
+	if (!cm_is_in(id, STATES_REPLIED))
 		return EINVAL;
 	cm_raise(id, CM_EVENT_USER_ESTABLISHED, NULL);
 	cm_set_state(id, CM_STATE_ESTABLISHED);

@@ -39,6 +39,15 @@ struct cm {
 	struct cm_sink sink;
 };
 
+/* For tables: a set of states has a bit for each, and rows by message begin with REQ. */
+#define STATE(name) (1u << CM_STATE_##name)
+#define ON(message) [CM_##message - CM_REQ]
+
+static inline bool cm_is_in(const struct cm_id *id, uint32_t states)
+{
+	return states >> id->state & 1;
+}
+
 /* --- cm.c --------------------------------------------------------------------------- */
 
 /* A new id, in state IDLE. NULL without memory. */

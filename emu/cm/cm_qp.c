@@ -10,8 +10,6 @@
 #include "emu/objects/pd.h"
 #include "net/newer_verbs.h"
 
-#define STATE(name) (1u << CM_STATE_##name)
-
 /* Once the peer's message is here; the passive side may go to RTS before it sends its REP. */
 #define STATES_READY                                                                               \
 	(STATE(REQ_RECEIVED) | STATE(MRA_REQ_SENT) | STATE(REP_SENT) | STATE(MRA_REP_RECEIVED) |   \
@@ -156,7 +154,7 @@ int cm_qp_attr(struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 	if (state >= sizeof(steps) / sizeof(steps[0]))
 		return EINVAL;
 	pthread_mutex_lock(&id->cm->lock);
-	if (steps[state].states >> id->state & 1) {
+	if (cm_is_in(id, steps[state].states)) {
 		steps[state].fill(id, attr, mask);
 		error = 0;
 	}

@@ -387,7 +387,6 @@ static void drep_received(struct cm_id *id, const struct cm_message *drep,
 typedef void (*handler)(struct cm_id *id, const struct cm_message *message,
 			const struct link_frame *frame, uint64_t now);
 
-#define ON(message) [CM_##message - CM_REQ]
 #define MESSAGES (CM_APR - CM_REQ + 1)
 
 /* clang-format off */

@@ -8,7 +8,7 @@
 #include "emu/objects/qp.h"
 #include "net/guard.h"
 
-/* In the order of the checks of emu/objects/mr.c. */
+/* In the order of the checks of emu/objects/mr_pin.c. */
 enum denial {
 	DENIED_UNKNOWN,
 	DENIED_STALE,

@@ -88,7 +88,7 @@ struct cq {
 	struct event event;
 };
 
-/* @entries: 1 to max_cqe. Returns 0, EINVAL or ENOMEM. */
+/* @entries: 1 to max_cqe. Returns 0, EINVAL, ENOMEM or an error of capacity_take(). */
 int cq_create(struct hca *hca, uint32_t entries, struct cq **cq);
 /* EBUSY, reported, while queue pairs or shared receive queues use it. */
 int cq_check_unused(struct cq *cq);

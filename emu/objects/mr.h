@@ -80,7 +80,7 @@ struct mr {
 	struct hca *hca;
 	struct key key;
 	_Atomic uint32_t windows; /* bound to it: EBUSY while there are any */
-	/* Where the memory isn't the application's: called with @backing when it is deregistered */
+	/* Of memory that isn't the application's: called with @backing at deregistration. */
 	void (*release)(void *backing);
 	void *backing;
 	struct names names;
@@ -104,7 +104,7 @@ struct mr_init {
 	void *backing;
 };
 
-/* Unchecked. Returns 0 or ENOMEM. */
+/* @init isn't checked. Returns 0, ENOMEM or an error of capacity_take(). */
 int mr_create(struct pd *pd, const struct mr_init *init, struct mr **mr);
 
 /*
@@ -116,7 +116,7 @@ int mr_refuse_key(struct hca *hca, int error);
 /* 0, EINVAL or EOPNOTSUPP: what mr_register() says of @access. */
 int mr_check_access(const struct hca *hca, int access);
 
-/* All SGEs of it read as zeros, and what is written to them is dropped. 0 or ENOMEM. */
+/* All SGEs of it read as zeros; what is written to them is dropped. Returns as mr_create(). */
 int mr_alloc_null(struct pd *pd, struct mr **mr);
 
 /*
@@ -221,7 +221,7 @@ static inline uint32_t sge_part(const struct ibv_sge *sge, uint64_t *offset, uin
 	return sge->length - skipped < length ? sge->length - skipped : length;
 }
 
-/* Whether every SGE of non-zero length passes the check of mr.h for @access. 0 or EACCES. */
+/* Whether mr_pin() would allow @access to every SGE of non-zero length. 0 or EACCES. */
 int sge_check(struct hca *hca, const struct pd *pd, const struct ibv_sge *sge, uint32_t count,
 	      int access);
 

@@ -45,7 +45,7 @@ struct mw_bind {
 	int access;
 };
 
-/* 0, EINVAL (no such type) or ENOMEM. */
+/* 0, EINVAL (no such type), EOPNOTSUPP (the device lacks it) or an error of capacity_take(). */
 int mw_alloc(struct pd *pd, enum ibv_mw_type type, struct mw **mw);
 void mw_dealloc(struct mw *mw);
 

@@ -109,7 +109,7 @@ struct qp {
 
 /*
  * A QP in state RESET. @attr->cap gets what was granted. EINVAL: capacities beyond the device, CQ
- * missing, SRQ on UC; EOPNOTSUPP: a type that there isn't; ENOMEM.
+ * missing, SRQ on UC; EOPNOTSUPP: a type that there isn't; ENOMEM; or an error of capacity_take().
  */
 int qp_create(struct hca *hca, struct pd *pd, struct ibv_qp_init_attr *attr, struct qp **qp);
 /* Likewise, of the type XRC_RECV, which has neither work queues nor CQs nor a PD. */

@@ -371,7 +371,8 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	int err;
 
 	mask &= ~qp->type->ignored; /* so that programs set an XRC QP up as one of RC */
-	/* Hardware has acknowledged what it executed; here that may wait
+	/*
+	 * Hardware has acknowledged what it executed; here that may wait
 	 * (emu/transport/ack_queue.h).
 	 */
 	if ((mask & IBV_QP_STATE) &&

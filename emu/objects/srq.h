@@ -40,7 +40,10 @@ struct srq {
 	uint32_t limit; /* 0: not armed; else an event when fewer entries remain (IBA 10.2.9.1) */
 };
 
-/* EINVAL: max_wr 0 or beyond the device, max_sge beyond the device. @attr gets what was granted. */
+/*
+ * @attr gets what was granted. EINVAL: max_wr 0 or beyond the device, max_sge beyond the device;
+ * ENOMEM; or an error of capacity_take().
+ */
 int srq_create(struct pd *pd, struct ibv_srq_attr *attr, struct srq **srq);
 /* Likewise, one that requests of XRC in @xrcd name by its number. ENOMEM, too: none is left. */
 int srq_create_xrc(struct pd *pd, struct xrcd *xrcd, struct cq *cq, struct ibv_srq_attr *attr,

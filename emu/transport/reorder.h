@@ -5,7 +5,7 @@
  * The responder has one for requests (emu/transport/responder_gap.c), the completer one for
  * responses (emu/transport/missing.h). What isn't kept is as good as lost.
  *
- * Bounded: REORDER_BYTES a queue pair, REORDER_BYTES_ALL an HCA, and REORDER_PSNS ahead.
+ * Bounded: REORDER_BYTES per queue pair, REORDER_BYTES_ALL per HCA, and REORDER_PSNS ahead.
  *
  * Belongs to a queue pair and is protected by qp.lock. All zeros is an empty one.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kinds of send work requests as data, one a verbs opcode: the packets that
+ * The kinds of send work requests as data, one for each verbs opcode: the packets that
  * it becomes, what it does with its memory, what answers it. The send queue, the
  * requester, the completer and the verbs layer read this table; a new operation is
  * a line of it. Constant: no lock.

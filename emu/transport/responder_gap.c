@@ -4,7 +4,7 @@
 #include "emu/transport/responder_internal.h"
 #include "net/tuning.h"
 
-/* One NAK a gap, IBA 9.7.5.2.3: then silence until the expected packet comes. */
+/* One NAK per gap, IBA 9.7.5.2.3: then silence until the expected packet comes. */
 static void send_sequence_nak(struct qp *qp)
 {
 	struct responder *resp = &qp->responder;

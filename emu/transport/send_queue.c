@@ -129,7 +129,7 @@ static uint32_t count_unsignaled(const struct send_queue *queue)
 	uint32_t count = 0;
 
 	for (uint32_t i = atomic_load(&queue->polled); i != queue->posted; i++)
-		count += !(queue->ring[i & (queue->slots - 1)].flags & IBV_SEND_SIGNALED);
+		count += !(send_queue_at(queue, i)->flags & IBV_SEND_SIGNALED);
 	return count;
 }
 

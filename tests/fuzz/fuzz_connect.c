@@ -64,8 +64,6 @@ static const struct link_ops stub_ops = {
 
 /* --- events ---------------------------------------------------------------------------- */
 
-#define STATE(name) (1u << CM_STATE_##name)
-
 /* In which states an event may find its id, for more may have happened since. */
 static const uint32_t states_after[] = {
 	[CM_EVENT_REQ_RECEIVED] =

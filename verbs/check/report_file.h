@@ -15,8 +15,10 @@
 
 /* @name as an absolute path: the application may change its folder. NULL without memory. */
 char *report_file_path(const char *name);
-/* It isn't created: a process that reports nothing, such as one that asks for the devices alone,
- * leaves none. */
+/*
+ * It isn't created: a process that reports nothing, such as one that asks for the devices alone,
+ * leaves none.
+ */
 bool report_file_is_writable(const char *path);
 
 void report_file_append(const char *path, const char *line, size_t length);

@@ -234,7 +234,8 @@ static void srq_receives_posted(struct srq *srq, const struct ibv_recv_wr *wr,
 
 /* --- on its way ----------------------------------------------------------------------------- */
 
-/* What it holds is looked at before the message comes. A QP of another process isn't ours to watch.
+/*
+ * What it holds is looked at before the message comes. A QP of another process isn't ours to watch.
  */
 static void receive_taken(struct qp *qp, struct srq *srq)
 {

@@ -34,7 +34,8 @@ static void *load(enum real_library library)
 
 	if (handle)
 		return handle == &absent ? NULL : handle;
-	/* Constructors read files, which is a cancellation point, with the dynamic linker's lock.
+	/*
+	 * Constructors read files, which is a cancellation point, with the dynamic linker's lock.
 	 */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	handle = real_dlopen()(names[library], RTLD_NOW | RTLD_LOCAL);

@@ -166,7 +166,7 @@ struct rdma_id {
 	struct device *device;
 	unsigned int interface;	  /* of its address, when it was bound; 0: unknown */
 	struct cm_id *cm;	  /* of the connection or datagram exchange, or NULL */
-	struct cm_id **listeners; /* one a device when listening */
+	struct cm_id **listeners; /* one per device when listening */
 	unsigned int listener_count;
 	int backlog;
 	uint32_t pending; /* CONNECT_REQUESTs queued, against @backlog; under the same lock */
@@ -243,6 +243,8 @@ void rdma_id_free(struct rdma_id *id);
  * held.
  */
 int rdma_refuse_state(const struct rdma_id *id, const char *call, const char *needed);
+/* The same where rdma.lock isn't held. */
+int rdma_refuse_state_unlocked(const struct rdma_id *id, const char *call, const char *needed);
 
 /* rdma_channel.c. Queue the event that a call answers by. 0 or ENOMEM; lost without a channel. */
 int rdma_event(struct rdma_id *id, enum rdma_cm_event_type type, int status);

@@ -21,8 +21,10 @@
 #endif
 #define RAI_KNOWN (RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY | RAI_SA | RAI_DNS)
 
-/* Which QP type and port space go together, and what follows from one of them
- * (rdma_getaddrinfo(3)). */
+/*
+ * Which QP type and port space go together, and what follows from one of them
+ * (rdma_getaddrinfo(3)).
+ */
 static const struct {
 	int socket_type, port_space, qp_type;
 } services[] = {

@@ -500,8 +500,10 @@ static struct rdma_record *channel_take(struct rdma_channel *channel)
 	return record;
 }
 
-/* What librdmacm does when it reads an event. Returns false for one that the application isn't
- * told. */
+/*
+ * What librdmacm does when it reads an event. Returns false for one that the application isn't
+ * told.
+ */
 static bool on_get_event(struct rdma_record *record)
 {
 	if (record->outcome)

@@ -95,7 +95,8 @@ static void set_header(const struct rdma_id *id, struct rdma_header *header)
 	memcpy(header->destination + skip, destination.raw + skip, 16 - skip);
 }
 
-/* Header, what rdma_create_ep() was given, what the caller gives. Returns the length, -1: too long.
+/*
+ * Header, what rdma_create_ep() was given, what the caller gives. Returns the length, -1: too long.
  */
 static int set_private(const struct rdma_id *id, const struct rdma_conn_param *param, uint8_t *data,
 		       unsigned int max)
@@ -321,16 +322,6 @@ static int can_accept(struct rdma_id *id, const struct rdma_conn_param *asked,
 			       at_most(id->peer.initiator_depth, device_depth(id)), param);
 }
 
-static int refuse_accept(struct rdma_id *id)
-{
-	int error;
-
-	rdma_enter();
-	error = rdma_refuse_state(id, "rdma_accept()", "REQ_RECEIVED (a CONNECT_REQUEST's)");
-	rdma_leave();
-	return error;
-}
-
 int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 {
 	struct rdma_id *id = to_rdma_id(ibv);
@@ -347,7 +338,8 @@ int urxe_rdma_accept(struct rdma_cm_id *ibv, struct rdma_conn_param *asked)
 	if (!asked && !requested && !ibv->qp)
 		return urxe_rdma_establish(ibv);
 	if (!requested)
-		return rdma_fail(refuse_accept(id));
+		return rdma_fail(rdma_refuse_state_unlocked(id, "rdma_accept()",
+							    "REQ_RECEIVED (a CONNECT_REQUEST's)"));
 	if (error)
 		return rdma_fail(error);
 	if (ibv->qp_type == IBV_QPT_UD) {

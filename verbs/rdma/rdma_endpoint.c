@@ -143,16 +143,6 @@ static int adopt_request(struct rdma_id *listen, struct rdma_cm_event *event)
 	return urxe_rdma_create_qp(event->id, listen->ibv.pd, &attr);
 }
 
-static int refuse_deaf(struct rdma_id *id)
-{
-	int error;
-
-	rdma_enter();
-	error = rdma_refuse_state(id, "rdma_get_request()", "listening");
-	rdma_leave();
-	return error;
-}
-
 int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 {
 	struct rdma_cm_event *event;
@@ -162,7 +152,8 @@ int urxe_rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **id)
 		return rdma_fail(refuse(EINVAL, CAUSE_CM_ARGUMENT,
 					"rdma_get_request(): the id has an event channel"));
 	if (to_rdma_id(listen)->state != RDMA_STATE_LISTEN)
-		return rdma_fail(refuse_deaf(to_rdma_id(listen)));
+		return rdma_fail(rdma_refuse_state_unlocked(to_rdma_id(listen),
+							    "rdma_get_request()", "listening"));
 	rdma_drop_event(to_rdma_id(listen));
 	if (urxe_rdma_get_cm_event(listen->channel, &event) != 0)
 		return -1;

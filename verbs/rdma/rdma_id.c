@@ -136,6 +136,16 @@ int rdma_refuse_state(const struct rdma_id *id, const char *call, const char *ne
 		      origin_phrase(id->origin, CAUSE_LINE "the id was created at ", made));
 }
 
+int rdma_refuse_state_unlocked(const struct rdma_id *id, const char *call, const char *needed)
+{
+	int error;
+
+	rdma_enter();
+	error = rdma_refuse_state(id, call, needed);
+	rdma_leave();
+	return error;
+}
+
 /* --- life -------------------------------------------------------------------------- */
 
 /* The QP type that a port space has (rdma_create_id(3)), or -1. */

@@ -38,7 +38,8 @@ static int create_queue(struct rdma_cm_id *id, uint32_t size, struct ibv_comp_ch
 
 static void destroy_queues(struct rdma_cm_id *id)
 {
-	/* An SRQ of XRC may complete to it: to try in vain would be reported, as the application's.
+	/*
+	 * An SRQ of XRC may complete to it: to try in vain would be reported, as the application's.
 	 */
 	if (!id->srq || to_srq(id->srq)->cq != to_cq(id->recv_cq))
 		destroy_queue(&id->recv_cq_channel, &id->recv_cq);
@@ -47,7 +48,8 @@ static void destroy_queues(struct rdma_cm_id *id)
 
 /* --- QPs ------------------------------------------------------------------------- */
 
-/* Before there is anything to connect to. Datagram QPs have nothing else (Linux: cma_init_ud_qp()).
+/*
+ * Before there is anything to connect to. Datagram QPs have nothing else (Linux: cma_init_ud_qp()).
  */
 static void initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
@@ -206,12 +208,7 @@ static int initialize(struct rdma_id *id, struct ibv_qp *qp)
 
 static int refuse_unbound(struct rdma_cm_id *id, const char *call)
 {
-	int error;
-
-	rdma_enter();
-	error = rdma_refuse_state(to_rdma_id(id), call, "bound to an address of a device");
-	rdma_leave();
-	return error;
+	return rdma_refuse_state_unlocked(to_rdma_id(id), call, "bound to an address of a device");
 }
 
 int urxe_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
@@ -298,7 +295,7 @@ int urxe_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *
 					"rdma_create_srq(): the id has an SRQ already"));
 	if (!id->verbs)
 		return rdma_fail(refuse_unbound(id, "rdma_create_srq()"));
-	/* librdmacm doesn't guess, other than ibv_create_srq_ex(). */
+	/* librdmacm doesn't take BASIC for granted, unlike ibv_create_srq_ex(). */
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
 		return rdma_fail(refuse(
 			EINVAL, CAUSE_CM_ARGUMENT,
