@@ -144,8 +144,10 @@ struct link_peer {
 	union ibv_gid peer_gid; /* whom it is connected with; zeros: not yet */
 	uint32_t peer_qpn;
 	uint32_t error; /* enum cause of its last completion with an error; 0: none */
-	/* Why the kernel last refused to send a packet to its address (EMSGSIZE: the MTU of the
-	 * path), 0: it didn't, as far as is known; and when. */
+	/*
+	 * Why the kernel last refused to send a packet to its address (EMSGSIZE: the MTU of the
+	 * path), 0: it didn't, as far as is known; and when.
+	 */
 	int refused;
 	uint64_t refused_at;
 };

@@ -267,8 +267,10 @@
 #define EVENT_POLL PROGRESS_SPIN
 /* After so many events in a row that were found waiting, the application waits elsewhere. */
 #define EVENTS_FOUND 8
-/* Polls in a loop are a microsecond apart. Without one for this long the application does
- * something else. */
+/*
+ * Polls in a loop are a microsecond apart. Without one for this long the application does
+ * something else.
+ */
 #define PROGRESS_POLL_GAP 3000
 /* A call that posts a small message takes up to so long: half as much again as a system call. */
 #define PROGRESS_POST 5000
@@ -435,8 +437,10 @@
 #define UDP_SPLICE_TRIAL (16u << 20)
 #define UDP_SPLICE_SPAN (4u << 20)
 #define UDP_SPLICE_PERCENT 110
-/* Bytes for another process of the same address until blocks are for that one: new ones, whose
- * pages cost half a millisecond. */
+/*
+ * Bytes for another process of the same address until blocks are for that one: new ones, whose
+ * pages cost half a millisecond.
+ */
 #define UDP_SPLICE_OTHER (64u << 20)
 
 /* --- pacing of what isn't acknowledged (emu/transport/pacing.h, net/udp/backlog.h), ns ------- */

@@ -36,8 +36,10 @@ static inline void said_end(struct said *said)
 	fclose(said->file);
 }
 
-/* How often @cause was reported: as a paragraph ("urxe[1] 0x...") or a line ("urxe[1] info:
- * 0x..."). */
+/*
+ * How often @cause was reported: as a paragraph ("urxe[1] 0x...") or a line ("urxe[1] info:
+ * 0x...").
+ */
 static inline unsigned int said_count(const struct said *said, enum cause cause)
 {
 	static const char *const begins[] = {"] 0x%04x ", "] info: 0x%04x ", "] warn: 0x%04x "};

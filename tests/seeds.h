@@ -14,7 +14,8 @@ struct seeds {
 	int first, last;
 };
 
-/* Returns whether the environment has any, which replace @seeds; ends the program if it has junk.
+/*
+ * Returns whether the environment has any, which replace @seeds; ends the program if it has junk.
  */
 static inline bool seeds_read(struct seeds *seeds)
 {

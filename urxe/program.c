@@ -80,8 +80,10 @@ static bool has_soname(const struct image *image)
 	return entry.d_tag == DT_SONAME;
 }
 
-/* A dynamic program names its interpreter, which is ld.so; or ld.so itself is what is run, a
- * library that is given the program. */
+/*
+ * A dynamic program names its interpreter, which is ld.so; or ld.so itself is what is run, a
+ * library that is given the program.
+ */
 static bool is_static(const struct image *image)
 {
 	Elf64_Phdr segment;

@@ -205,8 +205,10 @@ static json_t *summary_json(const struct observed *process)
 
 /* --- processes --------------------------------------------------------------------- */
 
-/* Takes those that have ended, and their files with them. The others are left, or with @all
- * taken as they are. */
+/*
+ * Takes those that have ended, and their files with them. The others are left, or with @all
+ * taken as they are.
+ */
 static void collect(struct session *session, bool all)
 {
 	const struct observed_options options = {

@@ -213,7 +213,8 @@ void *trace_grow(void *array, size_t count, size_t size);
 /* As asprintf(). */
 char *trace_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* trace_read.c: the records of the capture @path, unless it was read, behind those that there are
+/*
+ * trace_read.c: the records of the capture @path, unless it was read, behind those that there are
  */
 void trace_read(struct trace *trace, const char *path);
 /* trace_faults.c: what the file beside the capture says of records @first and on */

@@ -128,8 +128,10 @@ static void join_lines(char *found)
 #define GAP " ... "
 #define TAIL (FOUND_TEXT / 2)
 
-/* What is too long loses its middle: there stands what the user gave, and behind it what of that is
- * wrong. */
+/*
+ * What is too long loses its middle: there stands what the user gave, and behind it what of that is
+ * wrong.
+ */
 static void format_error(char found[FOUND_TEXT], const char *format, va_list arguments)
 {
 	va_list again;

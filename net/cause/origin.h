@@ -38,8 +38,10 @@ struct origin *origin_copy(const struct origin *origin);
  */
 bool origin_describe(const struct origin *origin, char *buffer, size_t size);
 
-/* @before and the description, for a sentence: ", made at " gives ", made at app.c:112 (main)"; or
- * "". */
+/*
+ * @before and the description, for a sentence: ", made at " gives ", made at app.c:112 (main)"; or
+ * "".
+ */
 const char *origin_phrase(const struct origin *origin, const char *before,
 			  char buffer[ORIGIN_TEXT]);
 

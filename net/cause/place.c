@@ -186,7 +186,8 @@ static const char *find_line(struct place *place, Dwarf_Die *unit, Dwarf_Addr ad
 
 	if (!path || libdw.dwarf_lineno(line, &place->line) != 0)
 		return NULL;
-	/* The scopes around an inlined one are those of its definition; its parents' the caller's.
+	/*
+	 * The scopes around an inlined one are those of its definition; its parents' the caller's.
 	 */
 	if (libdw.dwarf_getscopes(unit, address, &scopes) > 0) {
 		count = libdw.dwarf_getscopes_die(&scopes[0], &parents);
@@ -316,7 +317,8 @@ static bool note_place(void *argument, const struct place *place)
 	return false;
 }
 
-/* A frame, shifted, and the answer; where it is known, or is to be noted. NULL: the table is full.
+/*
+ * A frame, shifted, and the answer; where it is known, or is to be noted. NULL: the table is full.
  */
 static _Atomic uintptr_t *find_answer(uintptr_t frame)
 {

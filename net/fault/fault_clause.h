@@ -60,8 +60,10 @@ enum direction { SENT, RECEIVED };
 
 struct fault_clause {
 	enum fault_action action;
-	/* By the action: nanoseconds, an errno (0: that of the call), enum ibv_wc_status, enum
-	 * ibv_event_type, enum cm_reject_reason, a count. */
+	/*
+	 * By the action: nanoseconds, an errno (0: that of the call), enum ibv_wc_status, enum
+	 * ibv_event_type, enum cm_reject_reason, a count.
+	 */
 	uint64_t argument;
 
 	enum fault_when when;

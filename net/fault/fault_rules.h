@@ -33,8 +33,10 @@ struct verdict {
 	bool drop, duplicate, reorder, corrupt, mark;
 	uint64_t delay;
 	uint64_t random; /* which bit to flip */
-	/* The rules that said so, a bit each, of the first 64; those that say duplicate are apart,
-	 * as they hit the copy. */
+	/*
+	 * The rules that said so, a bit each, of the first 64; those that say duplicate are apart,
+	 * as they hit the copy.
+	 */
 	uint64_t hits, duplicates;
 };
 

@@ -40,7 +40,8 @@ struct observed_options {
 	const char *session;   /* only those of this `urxe stat`; NULL: all */
 	bool all_namespaces;
 	bool ended; /* those that have ended, too */
-	/* Called for each file that is left out for its version, or that can't be one; may be NULL
+	/*
+	 * Called for each file that is left out for its version, or that can't be one; may be NULL
 	 */
 	void (*left_out)(void *context, const char *path, const char *why);
 	void *context;

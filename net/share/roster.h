@@ -109,8 +109,7 @@ void roster_release(struct roster *roster, const union ibv_gid *gid, uint64_t se
 /* Which socket in @gid's group is to get which packets. */
 void roster_plan(struct roster *roster, const union ibv_gid *gid, struct steer_plan *plan);
 
-/* --- without the lock ----------------------------------------------------------------------------
- */
+/* --- without the lock ----------------------------------------------------------------------- */
 
 /* The number of sockets at @gid; the index of @member's, or -1. */
 unsigned int roster_sockets(const struct roster *roster, const union ibv_gid *gid);

@@ -388,7 +388,8 @@ unsigned int shm_receive(struct link *base, struct link_frame *frames, unsigned 
 		check_members(link, now);
 	if (inbox_is_rung(link->inbox.file))
 		take_bells(link);
-	/* Once a call, for what it returned before is used no more; and the rings have their share.
+	/*
+	 * Once a call, for what it returned before is used no more; and the rings have their share.
 	 */
 	due = udp_is_due(link, now);
 	if (due)

@@ -12,7 +12,8 @@
 
 struct sim_link;
 
-/* A GID that a link has, or that was sent to, sent from or cut off. Lives as long as the network.
+/*
+ * A GID that a link has, or that was sent to, sent from or cut off. Lives as long as the network.
  */
 struct sim_address {
 	union ibv_gid gid;

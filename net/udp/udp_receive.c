@@ -19,7 +19,8 @@
 /* A datagram up to this length is moved, so that there is space for more behind it. */
 #define RECEIVE_MOVED (RECEIVE_SPACE / 8)
 
-/* With its identification, which follows from the ICRC: others than the expected one are captured.
+/*
+ * With its identification, which follows from the ICRC: others than the expected one are captured.
  */
 static void capture_frame(struct udp_link *link, struct link_frame *frame)
 {

@@ -180,8 +180,10 @@ int packet_parse(struct packet *packet, const uint8_t *data, size_t length)
 
 void packet_keep_headers(struct packet *packet)
 {
-	/* A dozen bytes mostly, in words. For a memcpy() of unknown length the compiler takes an
-	 * instruction that costs as much as the rest of packet_parse(). */
+	/*
+	 * A dozen bytes mostly, in words. For a memcpy() of unknown length the compiler takes an
+	 * instruction that costs as much as the rest of packet_parse().
+	 */
 	for (uint32_t i = 0; i < packet->op->headers_length; i += sizeof(uint32_t))
 		memcpy(packet->kept + i, packet->headers + i, sizeof(uint32_t));
 	packet->headers = packet->kept;

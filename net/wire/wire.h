@@ -294,7 +294,8 @@ struct packet {
  */
 int packet_parse(struct packet *packet, const uint8_t *data, size_t length);
 
-/* Have @packet's headers in itself: those in @data may be written to by another process meanwhile.
+/*
+ * Have @packet's headers in itself: those in @data may be written to by another process meanwhile.
  */
 void packet_keep_headers(struct packet *packet);
 

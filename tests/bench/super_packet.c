@@ -26,7 +26,8 @@ struct layout frame_layout(const struct frame *frame)
 	layout.ip = layout.ipv4 || ethernet->h_proto == htons(ETH_P_IPV6);
 	if (type == VIRTIO_NET_HDR_GSO_NONE)
 		return layout;
-	/* The checksums of a super-packet are left to the device, which is told where they begin.
+	/*
+	 * The checksums of a super-packet are left to the device, which is told where they begin.
 	 */
 	layout.transport = frame->offload.csum_start;
 	layout.payload = layout.transport + sizeof(struct udphdr);

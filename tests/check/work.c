@@ -294,7 +294,8 @@ static void write_to_shared_receive(void)
 	must(ibv_close_device(rig.context) == 0);
 }
 
-/* All receives are of the same memory, as ibv_rc_pingpong has it, and what is read is written to.
+/*
+ * All receives are of the same memory, as ibv_rc_pingpong has it, and what is read is written to.
  */
 static void write_to_completed_receive(void)
 {
@@ -348,7 +349,8 @@ static void deregister_under_receive(void)
 	rig_close(&rig);
 }
 
-/* The receive isn't posted any more: a message has begun to fill it, whose second packet is lost.
+/*
+ * The receive isn't posted any more: a message has begun to fill it, whose second packet is lost.
  */
 static void deregister_under_message(void)
 {
@@ -643,8 +645,7 @@ static void receive_early_on_card(void)
 	rig_close(&rig);
 }
 
-/* --- errors -------------------------------------------------------------------------------------
- */
+/* --- errors --------------------------------------------------------------------------------- */
 
 /* The queue pair is in ERR, and its completion with an error polled. */
 static void fail_one(void)
@@ -742,8 +743,7 @@ static void post_behind_error(void)
 	rig_close(&rig);
 }
 
-/* --- no receive
- * ------------------------------------------------------------------------------------ */
+/* --- no receive ----------------------------------------------------------------------------- */
 
 static void send_without_receive(void)
 {
@@ -764,8 +764,7 @@ static void send_with_receive(void)
 	rig_close(&rig);
 }
 
-/* --- unusual order (URXE_CHECK=order)
- * ------------------------------------------------------------- */
+/* --- unusual order (URXE_CHECK=order) ------------------------------------------------------- */
 
 static bool is_written(unsigned int round)
 {

@@ -387,7 +387,8 @@ static unsigned long counter(struct pair *pair, const char *name)
 	return value;
 }
 
-/* Of the client's WRITEs many are marked on their way: the server says so, and the client hears it.
+/*
+ * Of the client's WRITEs many are marked on their way: the server says so, and the client hears it.
  */
 static void congested(struct pair *pair)
 {

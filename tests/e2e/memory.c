@@ -105,8 +105,7 @@ static void refused(struct pair *pair, const struct target *target, uint32_t len
 	CHECK_EQUAL(pair_state(pair), IBV_QPS_ERR);
 }
 
-/* --- memory windows ------------------------------------------------------------------------------
- */
+/* --- memory windows ------------------------------------------------------------------------- */
 
 static struct ibv_mw_bind_info part(struct pair *pair, int access)
 {
@@ -279,8 +278,7 @@ static void window_bounds(struct pair *pair)
 	pair_close(pair);
 }
 
-/* --- on demand
- * ------------------------------------------------------------------------------------ */
+/* --- on demand ------------------------------------------------------------------------------ */
 
 /* Memory that isn't there yet, by a region of all there is; then it isn't there any more. */
 static void on_demand(struct pair *pair)
@@ -321,8 +319,7 @@ static void on_demand(struct pair *pair)
 	pair_close(pair);
 }
 
-/* --- of the device
- * ---------------------------------------------------------------------------------- */
+/* --- of the device -------------------------------------------------------------------------- */
 
 static void device_memory(struct pair *pair)
 {
@@ -357,8 +354,7 @@ static void device_memory(struct pair *pair)
 	pair_close(pair);
 }
 
-/* --- none at all
- * -------------------------------------------------------------------------------------- */
+/* --- none at all ---------------------------------------------------------------------------- */
 
 /* The client sends zeros that it hasn't, and then what the server takes the end of. */
 static void null_region(struct pair *pair)

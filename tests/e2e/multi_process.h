@@ -140,8 +140,10 @@ struct multi_process_kind {
 extern const struct multi_process_kind multi_process_all_to_all, multi_process_chaos,
 	multi_process_fork, multi_process_stranger, multi_process_open_close;
 
-/* multi_process_traffic.c: verified traffic with all members that come and go, until told to end.
- * Returns when ordered to leave or after being quiet; ends the process when ordered to exit. */
+/*
+ * multi_process_traffic.c: verified traffic with all members that come and go, until told to end.
+ * Returns when ordered to leave or after being quiet; ends the process when ordered to exit.
+ */
 void multi_process_traffic(struct board *board, unsigned int id, uint32_t incarnation);
 /* Wait until all that run have traffic with each other. */
 void multi_process_heal(struct multi_process *processes);

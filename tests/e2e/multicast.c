@@ -128,7 +128,8 @@ static uint32_t size_of(uint32_t number)
 	return number * 89 % 1025;
 }
 
-/* Message @number through @qp. Its first number tells the side, so that both count for themselves.
+/*
+ * Message @number through @qp. Its first number tells the side, so that both count for themselves.
  */
 static void send_message(struct group *group, struct ibv_qp *qp, struct ibv_cq *cq, uint32_t number)
 {

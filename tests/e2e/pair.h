@@ -81,8 +81,10 @@ void pair_exchange(struct pair *pair, const void *mine, void *theirs, size_t len
 uint64_t pair_exchange_number(struct pair *pair, uint64_t mine);
 /* To network byte order, and from it. */
 struct pair_endpoint pair_endpoint_swap(const struct pair_endpoint *endpoint);
-/* Wait until the peer is here too; sleeps in read(2), so that the application doesn't poll
- * meanwhile. */
+/*
+ * Wait until the peer is here too; sleeps in read(2), so that the application doesn't poll
+ * meanwhile.
+ */
 void pair_barrier(struct pair *pair);
 
 /* The next completion; sleeps on the channel when options.events. */

@@ -208,7 +208,8 @@ static struct timestamp next_timestamp(struct ibv_cq *cq, uint64_t wr_id)
 	return timestamp;
 }
 
-/* Completions were made in their order, after their requests were posted, and by both clocks alike.
+/*
+ * Completions were made in their order, after their requests were posted, and by both clocks alike.
  */
 static void timestamps(struct pair *pair)
 {

@@ -31,7 +31,8 @@ static void check_executed(struct world *world, struct work *work, uint32_t inde
 		 work->length);
 }
 
-/* In the order of the queue: those before it are done, succeeded without a completion, or lost it.
+/*
+ * In the order of the queue: those before it are done, succeeded without a completion, or lost it.
  */
 static void check_order(struct world *world, const struct work *work, const struct ibv_wc *wc,
 			bool may_be_lost)

@@ -96,8 +96,7 @@ void cut(struct ibv_sge *sges, unsigned int count, uint64_t addr, uint32_t lengt
 	}
 }
 
-/* --- queues that are empty ---------------------------------------------------------------------
- */
+/* --- queues that are empty ------------------------------------------------------------------ */
 
 static void refill_sends(struct world *world, struct fuzz_qp *qp)
 {

@@ -197,8 +197,7 @@ static void unmake_machine(struct machine *machine)
 	cm_queue_destroy(&machine->queue);
 }
 
-/* --- messages ----------------------------------------------------------------------------------
- */
+/* --- messages ------------------------------------------------------------------------------- */
 
 /* What of a message is put right. */
 enum {
@@ -284,8 +283,7 @@ static void step_message(struct machine *machine)
 	host_deliver(&machine->host);
 }
 
-/* --- what applications do
- * -------------------------------------------------------------------------- */
+/* --- what applications do ------------------------------------------------------------------- */
 
 static uint8_t private_data[256];
 

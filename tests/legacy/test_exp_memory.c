@@ -170,7 +170,8 @@ START_TEST(regions_that_are_refused)
 }
 END_TEST
 
-/* All of the address space, without registering any of it; prefetched, and written to by the peer.
+/*
+ * All of the address space, without registering any of it; prefetched, and written to by the peer.
  */
 START_TEST(paging_on_demand)
 {

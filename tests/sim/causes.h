@@ -38,8 +38,10 @@ struct mr *causes_mr(struct pd *pd, void *memory, size_t length, int access);
 struct mr *causes_null_mr(struct node *node);
 struct mw *causes_mw(struct pd *pd, enum ibv_mw_type type);
 struct qp *causes_qp(struct node *node);
-/* A page that is unmapped after @mr was made of it; with @returns it is there again when looked at
- * a second time. */
+/*
+ * A page that is unmapped after @mr was made of it; with @returns it is there again when looked at
+ * a second time.
+ */
 struct mr *causes_gone(struct pd *pd, int access, bool returns);
 
 /* A signaled request of one element to the beginning of b's memory. */

@@ -21,7 +21,8 @@ struct pair {
 	struct mr *ra, *rb;
 };
 
-/* Both QPs of @type (XRC_SEND: b's is XRC_RECV) in RTS, on a network with @options (NULL: clean).
+/*
+ * Both QPs of @type (XRC_SEND: b's is XRC_RECV) in RTS, on a network with @options (NULL: clean).
  */
 void pair_create(struct pair *p, enum ibv_qp_type type, const struct sim_options *options,
 		 uint64_t seed, const struct connection *c);

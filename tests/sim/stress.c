@@ -560,7 +560,8 @@ void stress_run(struct stress *stress, uint64_t limit)
 
 /* --- connecting anew ------------------------------------------------------------------ */
 
-/* What was posted and isn't known to be done never was; of atomics the memory says how many were.
+/*
+ * What was posted and isn't known to be done never was; of atomics the memory says how many were.
  */
 static void forget(struct stress *stress, struct flow *flow)
 {

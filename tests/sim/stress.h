@@ -44,7 +44,7 @@ struct stress {
 	struct flow *flows;
 	unsigned int flow_count, flow_capacity;
 	struct stress_qp *qps;		     /* uthash, by node and number */
-	struct stress_srq *srqs;	     /* one a node, if there are any */
+	struct stress_srq *srqs;	     /* one per node, if there are any */
 	bool ended;			     /* a QP failed, and that was expected */
 	void (*step)(struct stress *stress); /* called every round; or NULL */
 	/* Asserts that what isn't a success had to come; or NULL, when nothing may fail. */

@@ -28,7 +28,8 @@ struct tap;
 struct tap_options {
 	double burst;	     /* probability that a packet is the first that is lost for a while */
 	uint64_t burst_time; /* the longest while, ns */
-	/* What arrives is taken: the node always has receives posted, and keeps what comes early.
+	/*
+	 * What arrives is taken: the node always has receives posted, and keeps what comes early.
 	 */
 	bool keeps;
 };

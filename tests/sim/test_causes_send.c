@@ -337,8 +337,7 @@ static void invalidate_other_qp(void)
 	invalidate(bound(other, IBV_MW_TYPE_2)->ibv.rkey);
 }
 
-/* --- what the peer says ------------------------------------------------------------------------
- */
+/* --- what the peer says --------------------------------------------------------------------- */
 
 static void nak_invalid_request(void)
 {

@@ -27,7 +27,8 @@ START_TEST(test_connect)
 }
 END_TEST
 
-/* What each side's QP gets is what the other side's has: IBA 12.7 and Linux's ib_cm_init_qp_attr.
+/*
+ * What each side's QP gets is what the other side's has: IBA 12.7 and Linux's ib_cm_init_qp_attr.
  */
 START_TEST(test_attributes)
 {

@@ -171,8 +171,10 @@ START_TEST(test_shared_address)
 	cm_peer_say(&t, &message);
 	ck_assert_uint_eq(sharing.forwarded, 8);
 
-	/* A new request goes to the process that claimed the service, a duplicate to the one
-	 * that has the connection. */
+	/*
+	 * A new request goes to the process that claimed the service, a duplicate to the one
+	 * that has the connection.
+	 */
 	sharing.owner = 6;
 	message = cm_peer_req(&t);
 	cm_peer_say(&t, &message);

@@ -62,7 +62,8 @@ static void post_sge(struct peer *peer, enum ibv_wr_opcode opcode, struct ibv_sg
 	ck_assert_int_eq(world_post_send(peer->qp, &wr), 0);
 }
 
-/* The gather of SEND and WRITE is looked at before anything is sent. What is before it completes.
+/*
+ * The gather of SEND and WRITE is looked at before anything is sent. What is before it completes.
  */
 START_TEST(bad_gather)
 {

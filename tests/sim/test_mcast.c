@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Multicast (IBA 10.5): each UD QP that is attached to a group gets one copy of what is sent there.
+/*
+ * Multicast (IBA 10.5): each UD QP that is attached to a group gets one copy of what is sent there.
  */
 #include <arpa/inet.h>
 #include <netinet/ip.h>

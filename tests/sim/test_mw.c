@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory windows end to end: what they let through, and how they are taken back (IBA 10.6.7).
+/*
+ * Memory windows end to end: what they let through, and how they are taken back (IBA 10.6.7).
  */
 #include <stdlib.h>
 

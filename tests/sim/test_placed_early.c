@@ -255,7 +255,8 @@ START_TEST(the_next_read_waits)
 }
 END_TEST
 
-/* The second READ goes to @offset; where its FIRST packet is placed while the packet 1 is missing.
+/*
+ * The second READ goes to @offset; where its FIRST packet is placed while the packet 1 is missing.
  */
 static const struct second_read {
 	uint32_t offset, sges;

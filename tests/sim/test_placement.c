@@ -311,7 +311,8 @@ static void end_key(struct pair *p, enum ending ending, struct mr *mr, struct mw
 	}
 }
 
-/* The memory is the application's again, with all that was acknowledged, and nothing comes later.
+/*
+ * The memory is the application's again, with all that was acknowledged, and nothing comes later.
  */
 START_TEST(end_of_a_key_places)
 {

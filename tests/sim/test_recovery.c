@@ -317,8 +317,10 @@ static void stalling_create(struct stalling *s, uint64_t seed, uint64_t longest)
 	streams_stall(&s->streams, &stalls);
 }
 
-/* Each node doesn't run now and then, for shorter than the time after which a packet is sent
- * twice: what shows that nothing is missing is new. */
+/*
+ * Each node doesn't run now and then, for shorter than the time after which a packet is sent
+ * twice: what shows that nothing is missing is new.
+ */
 START_TEST(what_was_not_lost_is_not_sent_again)
 {
 	enum { SEEDS = SANITIZED ? 12 : 100 };
@@ -361,8 +363,10 @@ END_TEST
 
 /* --- silent peers ------------------------------------------------------------------------ */
 
-/* Some QPs' peers say nothing any more: another QP to the same address goes on after one probe
- * timeout, and has all of the path. */
+/*
+ * Some QPs' peers say nothing any more: another QP to the same address goes on after one probe
+ * timeout, and has all of the path.
+ */
 START_TEST(a_silent_qp_holds_up_no_other)
 {
 	enum { SEEDS = SANITIZED ? 4 : 20 };
@@ -440,8 +444,10 @@ static uint64_t stream_before_stop(struct streams *streams, uint64_t *random,
 	return (1 + c.retry_cnt) * (UINT64_C(4096) << c.timeout);
 }
 
-/* The QP's own timeout and retry count say when a peer is taken for dead (IBA 9.7.6.1.3: T to 4 T
- * each), whatever was probed meanwhile. */
+/*
+ * The QP's own timeout and retry count say when a peer is taken for dead (IBA 9.7.6.1.3: T to 4 T
+ * each), whatever was probed meanwhile.
+ */
 START_TEST(a_stopped_peer_fails_in_the_qps_time)
 {
 	enum { SEEDS = SANITIZED ? 6 : 50 };

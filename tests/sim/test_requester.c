@@ -407,7 +407,8 @@ START_TEST(fence)
 }
 END_TEST
 
-/* IBA 9.2.3: SE is on the last packet of what completes a receive, and only there.
+/*
+ * IBA 9.2.3: SE is on the last packet of what completes a receive, and only there.
  */
 START_TEST(solicited)
 {

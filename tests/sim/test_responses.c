@@ -42,7 +42,8 @@ START_TEST(implied_nak)
 }
 END_TEST
 
-/* The next packet is a READ request at @psn for @length bytes from packet @first of the memory on.
+/*
+ * The next packet is a READ request at @psn for @length bytes from packet @first of the memory on.
  */
 static void expect_read_request(struct peer *peer, uint32_t psn, uint32_t first, uint32_t length)
 {
@@ -209,8 +210,10 @@ START_TEST(read_what_is_lost_again)
 }
 END_TEST
 
-/* One that is known to keep them is asked for all at once; for what is lost again, when the
- * response to a later request comes. */
+/*
+ * One that is known to keep them is asked for all at once; for what is lost again, when the
+ * response to a later request comes.
+ */
 START_TEST(read_all_that_is_missing)
 {
 	struct peer peer;

@@ -37,8 +37,10 @@ static uint32_t keeping_peer(struct peer *peer)
 	return peer->qp->requester.psn;
 }
 
-/* The same as keep_behind() by one that drops them; it is told by a NAK, or by the acknowledgement
- * of one. */
+/*
+ * The same as keep_behind() by one that drops them; it is told by a NAK, or by the acknowledgement
+ * of one.
+ */
 static void drop_behind(struct peer *peer, bool nak)
 {
 	uint32_t psn = peer->qp->requester.psn;
@@ -152,7 +154,8 @@ START_TEST(gap_behind_gap)
 }
 END_TEST
 
-/* What was sent before the repetition, and isn't acknowledged with it, is lost: no NAK has to tell.
+/*
+ * What was sent before the repetition, and isn't acknowledged with it, is lost: no NAK has to tell.
  */
 START_TEST(the_next_gap_is_known)
 {

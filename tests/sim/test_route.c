@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths that take another time than they did: another route, or a queue that a stream holds full.
+/*
+ * Paths that take another time than they did: another route, or a queue that a stream holds full.
  */
 #include "emu/transport/destination.h"
 #include "net/tuning.h"

@@ -83,7 +83,8 @@ START_TEST(every_operation)
 }
 END_TEST
 
-/* One QP, two SRQs with a completion queue each: each gets its own, in the order of the requests.
+/*
+ * One QP, two SRQs with a completion queue each: each gets its own, in the order of the requests.
  */
 START_TEST(two_queues_under_loss)
 {

@@ -313,7 +313,8 @@ START_TEST(target_of_another_domain_goes)
 }
 END_TEST
 
-/* More targets, one after the other, than are known; some go amid a message, and nothing says so.
+/*
+ * More targets, one after the other, than are known; some go amid a message, and nothing says so.
  */
 START_TEST(targets_come_and_go)
 {
@@ -536,7 +537,8 @@ START_TEST(answered_with_nonsense)
 }
 END_TEST
 
-/* A receive of the owner's that is to fail: the initiator sees what it would see of the target's.
+/*
+ * A receive of the owner's that is to fail: the initiator sees what it would see of the target's.
  */
 START_TEST(injected)
 {

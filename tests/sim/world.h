@@ -57,7 +57,8 @@ void world_create(struct world *world, unsigned int nodes, const struct sim_opti
 void world_destroy(struct world *world);
 uint64_t world_now(const struct world *world);
 
-/* Let everything happen that is due; then move the clock to the next event. False: nothing is left.
+/*
+ * Let everything happen that is due; then move the clock to the next event. False: nothing is left.
  */
 bool world_step(struct world *world);
 /* Let @limit ns pass, no more; less when nothing is left to happen. */

@@ -166,8 +166,7 @@ static void *receive_all(void *argument)
 	return NULL;
 }
 
-/* --- the thread that changes the queues under them
- * ---------------------------------------------------- */
+/* --- the thread that changes the queues under them ------------------------------------------ */
 
 static void *change(void *argument)
 {

@@ -262,8 +262,7 @@ START_TEST(sleeping_in_channels)
 }
 END_TEST
 
-/* --- events that are acknowledged late ----------------------------------------------------------
- */
+/* --- events that are acknowledged late ------------------------------------------------------ */
 
 struct destruction {
 	pthread_t thread;
@@ -358,8 +357,7 @@ START_TEST(late_acknowledgements)
 }
 END_TEST
 
-/* --- devices that come and go
- * ------------------------------------------------------------------------ */
+/* --- devices that come and go --------------------------------------------------------------- */
 
 #define OPENERS 4
 #define OPENINGS 200

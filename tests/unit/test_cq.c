@@ -234,7 +234,8 @@ START_TEST(polling_frees_send_slots_and_purging_drops)
 }
 END_TEST
 
-/* A full CQ that ignores it: the oldest completion gives way, and with it the slots that it frees.
+/*
+ * A full CQ that ignores it: the oldest completion gives way, and with it the slots that it frees.
  */
 START_TEST(an_overrun_may_be_ignored)
 {

@@ -166,8 +166,10 @@ static void measure(uint64_t sample)
 		rtt_sample(&rtt, sample, now++);
 }
 
-/* What a LAN can use every window may reach; more only where it isn't the window that makes the
- * round trip long. */
+/*
+ * What a LAN can use every window may reach; more only where it isn't the window that makes the
+ * round trip long.
+ */
 START_TEST(beyond_a_lan_only_while_nothing_queues)
 {
 	begin();
@@ -239,8 +241,10 @@ START_TEST(never_less_than_reno)
 }
 END_TEST
 
-/* RFC 9438, 4.2: half as much again in a round trip at most; each acknowledgement adds its part,
- * which comes to a factor of e^0.5. */
+/*
+ * RFC 9438, 4.2: half as much again in a round trip at most; each acknowledgement adds its part,
+ * which comes to a factor of e^0.5.
+ */
 START_TEST(steep_parts_are_climbed_slowly)
 {
 	begin_at(20 * CWND_SEGMENT, 4 * SECOND);
@@ -383,7 +387,8 @@ START_TEST(a_few_packets_always_fit)
 }
 END_TEST
 
-/* What is lost alone leaves a short path full; a run of losses doesn't, nor is the path a long one.
+/*
+ * What is lost alone leaves a short path full; a run of losses doesn't, nor is the path a long one.
  */
 START_TEST(single_losses_leave_a_short_path_full)
 {

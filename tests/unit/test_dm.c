@@ -91,7 +91,8 @@ static void *ask_in_vain(void *unused)
 	return NULL;
 }
 
-/* A call that is refused takes nothing meanwhile, or another thread's that fits could be refused.
+/*
+ * A call that is refused takes nothing meanwhile, or another thread's that fits could be refused.
  */
 START_TEST(refusals_take_nothing)
 {

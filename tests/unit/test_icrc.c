@@ -252,8 +252,10 @@ START_TEST(solve_all_ids)
 }
 END_TEST
 
-/* The first identifications of a sender's super-packets; what is likely next is found, and the
- * rest. */
+/*
+ * The first identifications of a sender's super-packets; what is likely next is found, and the
+ * rest.
+ */
 static const uint16_t numbered[] = {0,	 0,   0,   500,	  501,	 503, 504, 0,	 505,
 				    506, 506, 507, 65534, 65535, 0,   1,   1000, 0};
 

@@ -105,7 +105,8 @@ START_TEST(what_a_dead_process_sent_is_kept_for_its_reader)
 }
 END_TEST
 
-/* A process that can't map the reader's inbox doesn't know: no space is left in net/guard's table.
+/*
+ * A process that can't map the reader's inbox doesn't know: no space is left in net/guard's table.
  */
 START_TEST(what_may_be_awaited_is_kept)
 {

@@ -86,7 +86,8 @@ START_TEST(all_ways_agree)
 }
 END_TEST
 
-/* A mapping may go on behind the end of its file, up to the end of whose last page it can be used.
+/*
+ * A mapping may go on behind the end of its file, up to the end of whose last page it can be used.
  */
 START_TEST(a_file_ends)
 {

@@ -165,8 +165,10 @@ START_TEST(no_starvation)
 }
 END_TEST
 
-/* Neither by the interface that a connected socket's route has, nor in pages that one member has
- * read. */
+/*
+ * Neither by the interface that a connected socket's route has, nor in pages that one member has
+ * read.
+ */
 START_TEST(groups_are_not_connected_to)
 {
 	struct node a = node_open(ADDRESS_A, true);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The outbox: payloads out of SGE lists, pads, flushes when full, and regions pinned and unpinned.
+/*
+ * The outbox: payloads out of SGE lists, pads, flushes when full, and regions pinned and unpinned.
  */
 #include <errno.h>
 #include <sys/mman.h>

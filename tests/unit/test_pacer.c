@@ -36,7 +36,8 @@ static uint64_t send(void)
 	return sent;
 }
 
-/* A window's worth, each part as soon as it may leave: how long that takes, and its largest part.
+/*
+ * A window's worth, each part as soon as it may leave: how long that takes, and its largest part.
  */
 static uint64_t send_window(uint64_t *largest)
 {

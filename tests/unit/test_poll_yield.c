@@ -197,7 +197,8 @@ static void *keep_polling(void *argument)
 	return NULL;
 }
 
-/* Polls @queue, and in turn with it an empty one if there are two @queues, until something comes.
+/*
+ * Polls @queue, and in turn with it an empty one if there are two @queues, until something comes.
  */
 static void poll_queues(struct awaited *queue, unsigned int queues)
 {

@@ -32,8 +32,10 @@ static void teardown(struct fixture *f)
 	packet_pool_destroy(&f->pool);
 }
 
-/* A WRITE_MIDDLE whose payload follows from its PSN and @version; half of them have their headers
- * apart. */
+/*
+ * A WRITE_MIDDLE whose payload follows from its PSN and @version; half of them have their headers
+ * apart.
+ */
 static bool keep(struct fixture *f, uint32_t psn, uint32_t missing, uint32_t length,
 		 uint8_t version)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of work requests against the opcode table of the wire: what one says the other keeps.
+/*
+ * The table of work requests against the opcode table of the wire: what one says the other keeps.
  */
 #include <check.h>
 

@@ -383,8 +383,10 @@ static void begin_with_connections(const void *unused)
 	ck_assert_uint_ne(roster_add_connection(roster, &connection), 0);
 }
 
-/* A member at the dead one's address tells each peer three times, whether the dead one is removed
- * before or not. */
+/*
+ * A member at the dead one's address tells each peer three times, whether the dead one is removed
+ * before or not.
+ */
 START_TEST(connections_of_the_dead_are_ended)
 {
 	union ibv_gid gid = gid_of("10.0.0.1");

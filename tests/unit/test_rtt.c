@@ -79,8 +79,10 @@ START_TEST(a_steady_path_is_probed_after_two_round_trips)
 }
 END_TEST
 
-/* One stall of the peer among short round trips, anywhere in a period: the average forgets it in
- * ten samples, the probe timeout allows for it for one period at least and two at most. */
+/*
+ * One stall of the peer among short round trips, anywhere in a period: the average forgets it in
+ * ten samples, the probe timeout allows for it for one period at least and two at most.
+ */
 START_TEST(a_stall_is_remembered_for_a_period)
 {
 	const uint64_t stall = 30 * MS, step = RTT_PERIOD / 20;

@@ -261,7 +261,8 @@ START_TEST(waits_for_space)
 	uint64_t end = clock_now() + DEADLINE;
 
 	for (uint32_t i = 0; i < MANY; i++) {
-		/* A thread that knows of nothing to wait for is told once that there is something.
+		/*
+		 * A thread that knows of nothing to wait for is told once that there is something.
 		 */
 		ck_assert_uint_eq(a.link->share->woken, !told && shm_of(&a)->waiting);
 		told |= atomic_exchange(&a.link->share->woken, false);

@@ -36,7 +36,8 @@ START_TEST(earlier_deadlines_move_and_later_ones_do_not)
 }
 END_TEST
 
-/* Arm, cancel and advance at random, then take out the rest; the order must be that of the times.
+/*
+ * Arm, cancel and advance at random, then take out the rest; the order must be that of the times.
  */
 static void shuffle(void)
 {

@@ -335,7 +335,8 @@ static int foreign_socket(const char *address, uid_t uid, uint16_t *port)
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	inet_pton(AF_INET, address, &name.sin_addr);
-	/* The user of a socket is that of its inode (fchown(2) needs the privilege of a real one).
+	/*
+	 * The user of a socket is that of its inode (fchown(2) needs the privilege of a real one).
 	 */
 	if (fd < 0 || fchown(fd, uid, -1) || bind(fd, (struct sockaddr *)&name, sizeof(name)) ||
 	    getsockname(fd, (struct sockaddr *)&name, &length))

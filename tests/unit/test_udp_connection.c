@@ -55,8 +55,10 @@ static void tear_down(void)
 	free(traffic);
 }
 
-/* Send enough, one packet a call. NULL: the kernel lacks what it takes, and nothing is to be
- * tested. */
+/*
+ * Send enough, one packet a call. NULL: the kernel lacks what it takes, and nothing is to be
+ * tested.
+ */
 static struct udp_connection *connect_both(void)
 {
 	struct udp_address *address = from_address();
@@ -399,7 +401,8 @@ static bool splices(const struct udp_connection *connection)
 	return can;
 }
 
-/* When the receiver reads all that is there: after each so many trains, beginning with the first.
+/*
+ * When the receiver reads all that is there: after each so many trains, beginning with the first.
  */
 static const struct {
 	unsigned int every, first;

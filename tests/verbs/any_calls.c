@@ -35,7 +35,8 @@ const char *model_call_name(enum model_call call)
 
 /* --- results of calls ------------------------------------------------------------------- */
 
-/* Of states; 0 is allowed in @works, EINVAL in @refused. What the peer does decides where both are.
+/*
+ * Of states; 0 is allowed in @works, EINVAL in @refused. What the peer does decides where both are.
  */
 #define IN(state) (1u << (state))
 #define ALL (IN(MODEL_STATES) - 1)

@@ -168,8 +168,7 @@ void sockets_fail(const char *what)
 	abort();
 }
 
-/* --- results ------------------------------------------------------------------------------------
- */
+/* --- results -------------------------------------------------------------------------------- */
 
 /*
  * What isn't connected sends nothing: EPIPE with Linux, ENOTCONN with POSIX. A port that another

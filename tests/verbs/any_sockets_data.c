@@ -168,7 +168,8 @@ void step_receive(struct slot *slot)
 
 static bool takes_datagrams(const struct slot *to, const struct slot *slot)
 {
-	/* One at a time: in which order they arrive isn't said. One that wants another's has none.
+	/*
+	 * One at a time: in which order they arrive isn't said. One that wants another's has none.
 	 */
 	return to->open && to->datagram && to->ipv6 == slot->ipv6 && to->ports[KERNEL] &&
 	       !to->available && (!to->only || to->only == slot);

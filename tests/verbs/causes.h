@@ -24,8 +24,10 @@ struct cause_row {
 	enum cause cause;
 	/* Makes it happen, and returns when it has: what is to be written has been written. */
 	void (*provoke)(void);
-	/* Part of what is said to have been found: in the paragraph of an error, the line of a
-	 * notice. */
+	/*
+	 * Part of what is said to have been found: in the paragraph of an error, the line of a
+	 * notice.
+	 */
 	const char *says;
 	enum cause never; /* what is not reported besides; 0: anything may be */
 };

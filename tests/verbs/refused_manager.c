@@ -129,8 +129,7 @@ CALL(rdma_init_qp_attr,
 CALL(rdma_get_remote_ece, by_minus_one(rdma_get_remote_ece(resolved, &(struct ibv_ece){})))
 CALL(rdma_set_local_ece, by_minus_one(rdma_set_local_ece(resolved, &(struct ibv_ece){})))
 
-/* --- queues ------------------------------------------------------------------------------------
- */
+/* --- queues --------------------------------------------------------------------------------- */
 
 static const struct ibv_qp_cap cap = {1, 1, 1, 1, 0};
 
@@ -238,8 +237,7 @@ static int make_rdma_leave_multicast(void)
 	return result;
 }
 
-/* --- the table
- * ------------------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------------------ */
 
 #define ROW(name) [FAULT_CALL_##name] = {make_##name, 0}
 #define ROW_OF(name, usual) [FAULT_CALL_##name] = {make_##name, usual}

@@ -389,8 +389,7 @@ static int make_ibv_post_srq_recv(void)
 	return result;
 }
 
-/* --- queue pairs --------------------------------------------------------------------------------
- */
+/* --- queue pairs ---------------------------------------------------------------------------- */
 
 MADE(ibv_create_qp, struct ibv_qp, make_qp(IBV_QPT_RC), ibv_destroy_qp)
 MADE(ibv_create_qp_ex, struct ibv_qp, make_qp_ex(IBV_QPT_RC), ibv_destroy_qp)
@@ -542,8 +541,7 @@ MADE(ibv_create_ah, struct ibv_ah, make_ah(), ibv_destroy_ah)
 MADE(ibv_create_ah_from_wc, struct ibv_ah, make_ah_from_wc(), ibv_destroy_ah)
 DESTROYED(ibv_destroy_ah, struct ibv_ah, make_ah(), ibv_destroy_ah)
 
-/* --- the table
- * ------------------------------------------------------------------------------------ */
+/* --- the table ------------------------------------------------------------------------------ */
 
 #define ROW(name) [FAULT_CALL_##name] = {make_##name, 0}
 #define ROW_OF(name, usual) [FAULT_CALL_##name] = {make_##name, usual}

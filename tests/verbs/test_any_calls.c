@@ -361,8 +361,7 @@ static void *work(void *argument)
 	return NULL;
 }
 
-/* --- one seed -----------------------------------------------------------------------------------
- */
+/* --- one seed ------------------------------------------------------------------------------- */
 
 /* A socket for what is sent to one address: it is made when that is worth it. */
 static bool is_of_destination(int fd)

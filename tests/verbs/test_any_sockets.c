@@ -49,8 +49,7 @@ unsigned int below(unsigned int bound)
 	return random_below(&random_state, bound);
 }
 
-/* --- steps: from socket() to connect()
- * ------------------------------------------------------------ */
+/* --- steps: from socket() to connect() ------------------------------------------------------ */
 
 struct slot *find_slot(bool (*fits)(const struct slot *other, const struct slot *slot),
 		       const struct slot *slot)
@@ -339,8 +338,7 @@ static void step_close(struct slot *slot)
 		close_slot(slot);
 }
 
-/* --- one seed
- * ---------------------------------------------------------------------------------------------- */
+/* --- one seed ------------------------------------------------------------------------------- */
 
 static void (*const steps[])(struct slot *slot) = {
 	step_create,

@@ -326,8 +326,7 @@ static void device_fails(void)
 	ck_fails(rdma_bind_addr(id, socket_address(NULL, 0)), ENODEV);
 }
 
-/* --- addresses -----------------------------------------------------------------------------------
- */
+/* --- addresses ------------------------------------------------------------------------------ */
 
 static void no_way(void)
 {
@@ -430,8 +429,7 @@ static void port_of_root(void)
 	ck_assert_int_eq(rdma_bind_addr(id, socket_address(NULL, 1024)), 0);
 }
 
-/* --- calls
- * -------------------------------------------------------------------------------------------- */
+/* --- calls ---------------------------------------------------------------------------------- */
 
 static void connect_too_early(void)
 {
@@ -622,8 +620,7 @@ static void wait_for_a_destroyed_channel(void)
 	ck_fails(rdma_get_cm_event(client, &event), EBADF);
 }
 
-/* --- groups
- * -------------------------------------------------------------------------------------------- */
+/* --- groups --------------------------------------------------------------------------------- */
 
 static void join(struct rdma_cm_id *id, const char *group)
 {
@@ -667,9 +664,7 @@ static void leave_without_joining(void)
 		 EADDRNOTAVAIL);
 }
 
-/* --- names
- * ------------------------------------------------------------------------------------------------
- */
+/* --- names ---------------------------------------------------------------------------------- */
 
 static void name_that_is_none(void)
 {

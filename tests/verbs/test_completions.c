@@ -390,7 +390,8 @@ START_TEST(events_are_few)
 		while (received < sent)
 			received = next_event(received);
 	}
-	/* An event that waits isn't lost when the moderation ends, nor is a CQ busy that has one.
+	/*
+	 * An event that waits isn't lost when the moderation ends, nor is a CQ busy that has one.
 	 */
 	send_one(sent++);
 	ck_assert_int_eq(moderate(pair.recv_cq, 0, 0), 0);

@@ -274,7 +274,8 @@ static void begin_taking(struct taken *taken)
 	must(taken->first > taken->socket);
 }
 
-/* A number behind all that are open; what was closed has left some free between them: these, too.
+/*
+ * A number behind all that are open; what was closed has left some free between them: these, too.
  */
 static int open_last(void)
 {
@@ -379,7 +380,8 @@ static void lose_descriptors(enum instead instead, bool posts)
 	pthread_t thread;
 	void *result;
 
-	/* Not URXE_EXPLAIN: TSan would hold the files that libdw opens for those that were closed.
+	/*
+	 * Not URXE_EXPLAIN: TSan would hold the files that libdw opens for those that were closed.
 	 */
 	setenv("URXE_LOG", "info", 1);
 	said_begin(&said);

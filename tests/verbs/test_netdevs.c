@@ -232,7 +232,8 @@ static int status_by(const char *scope, bool bound)
 	return status;
 }
 
-/* Only one of two interfaces with the same address has its GID: no packet leaves by the wrong one.
+/*
+ * Only one of two interfaces with the same address has its GID: no packet leaves by the wrong one.
  */
 START_TEST(address_of_two_links)
 {

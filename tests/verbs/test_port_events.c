@@ -63,7 +63,8 @@ END_TEST
 /* As the kernel has them for RoCE. */
 enum { PHYSICAL_POLLING = 2, PHYSICAL_DISABLED = 3, PHYSICAL_LINK_UP = 5 };
 
-/* The port is down without a carrier, or because it was put down; its MTU leaves room for headers.
+/*
+ * The port is down without a carrier, or because it was put down; its MTU leaves room for headers.
  */
 START_TEST(attributes_of_the_network_device)
 {
@@ -454,7 +455,8 @@ START_TEST(network_device_comes_up_meanwhile)
 }
 END_TEST
 
-/* A node of all addresses of the machine: others are left, but the port's network device is gone.
+/*
+ * A node of all addresses of the machine: others are left, but the port's network device is gone.
  */
 START_TEST(network_device_of_the_machine_goes)
 {

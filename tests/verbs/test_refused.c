@@ -61,8 +61,7 @@ START_TEST(the_second_call_is_refused)
 }
 END_TEST
 
-/* --- from the start ----------------------------------------------------------------------------
- */
+/* --- from the start ------------------------------------------------------------------------- */
 
 START_TEST(the_first_call_of_a_process_can_be_refused)
 {

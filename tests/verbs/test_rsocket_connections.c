@@ -405,8 +405,10 @@ static void *accept_no_more(void *listener)
 	return NULL;
 }
 
-/* One that is shut down wakes a thread that waits for a request, refuses what comes, and may listen
- * again. */
+/*
+ * One that is shut down wakes a thread that waits for a request, refuses what comes, and may listen
+ * again.
+ */
 START_TEST(shut_down_while_it_listens)
 {
 	const socklen_t length = sizeof(struct sockaddr_in);

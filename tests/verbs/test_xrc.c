@@ -303,7 +303,8 @@ static void build(struct ibv_qp *qp, uint32_t srqn, uint64_t id)
 	ck_assert_int_eq(ibv_wr_complete(ex), 0);
 }
 
-/* Two completions, of the request @sent by @initiator and of the receive @received, in any order.
+/*
+ * Two completions, of the request @sent by @initiator and of the receive @received, in any order.
  */
 static void expect_both(struct ibv_qp *initiator, uint64_t sent, struct ibv_qp *target,
 			uint64_t received)

@@ -248,8 +248,7 @@ static void mixed_requester(struct pair *pair)
 		pair_wait(pair, "op", 10);
 }
 
-/* --- the table ---------------------------------------------------------------------------------
- */
+/* --- the table ------------------------------------------------------------------------------ */
 
 #define ATOMIC_WRITES .send_operations = IBV_QP_EX_WITH_ATOMIC_WRITE
 #define WINDOWS .access = EVERY_ACCESS | IBV_ACCESS_MW_BIND
