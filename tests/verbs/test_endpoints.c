@@ -41,6 +41,13 @@ START_TEST(queue_pairs_refused)
 	attr = queue_pair;
 	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* it has one */
 	rdma_destroy_ep(id);
+
+	id = open_bound_id(NULL, RDMA_PS_TCP);
+	ck_assert_int_eq(rdma_listen(id, 0), 0);
+	attr = queue_pair;
+	ck_fails(rdma_create_qp(id, NULL, &attr), EINVAL); /* its connections have them */
+	ck_assert_ptr_null(id->qp);
+	rdma_destroy_ep(id);
 }
 END_TEST
 

@@ -85,7 +85,8 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 		error = EINVAL;
 	else if (id->cm && ibv->qp_type != IBV_QPT_UD)
 		error = cm_qp_attr(id->cm, attr, mask);
-	else if (attr->qp_state == IBV_QPS_INIT || ibv->qp_type == IBV_QPT_UD)
+	else if (ibv->qp_type == IBV_QPT_UD ||
+		 (attr->qp_state == IBV_QPS_INIT && id->state != RDMA_STATE_LISTEN))
 		initial_attr(id, attr, mask);
 	else
 		error = EINVAL;
