@@ -95,9 +95,12 @@ int urxe_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, s
 	bool moves = flags & IBV_REREG_MR_CHANGE_PD;
 	int result = check_rereg(mr, moves, pd);
 
+	/* Without CHANGE_ACCESS any access is an error, one that a device may ignore, too. */
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		access &= ~ACCESS_OPTIONAL;
 	if (result == 0)
 		result = mr_reregister((struct mr *)mr, flags, moves ? to_pd(pd) : NULL, addr,
-				       length, access & ~ACCESS_OPTIONAL);
+				       length, access);
 	if (result == IBV_REREG_MR_ERR_INPUT)
 		errno = EINVAL;
 	if (result == 0 && moves) {

@@ -182,6 +182,9 @@ START_TEST(memory_regions)
 	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 4096,
 			      IBV_ACCESS_LOCAL_WRITE),
 		 EINVAL);
+	ck_fails(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 4096,
+			      IBV_ACCESS_RELAXED_ORDERING),
+		 EINVAL);
 	ck_assert_int_eq(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, memory, 4096, 0),
 			 0);
 	ck_assert_uint_eq(mr->length, 4096);
