@@ -199,6 +199,8 @@ void hca_destroy(struct hca *hca);
  * is receiving.
  */
 bool hca_progress(struct hca *hca, uint64_t now);
+/* Receive all that had arrived by @now, in a call of the application's. No lock may be held. */
+void hca_catch_up(struct hca *hca, uint64_t now);
 /* Whether a thread is in hca_progress() at this moment, or in another call that sends much. */
 bool hca_is_busy(struct hca *hca);
 

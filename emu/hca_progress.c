@@ -19,6 +19,10 @@
 /* How often the end of a process yields, so that another thread can finish its round. */
 #define EXIT_YIELDS 1000
 
+/* In so many rounds all is received that waits anywhere; so often another thread may go on. */
+#define CATCH_UP_ROUNDS 100
+#define CATCH_UP_YIELDS 1000
+
 /*
  * At most so many deadlines before packets are received: one that is armed anew for a time in the
  * past would otherwise keep a round from ending.
@@ -314,6 +318,26 @@ bool hca_progress(struct hca *hca, uint64_t now)
 	pthread_spin_unlock(&hca->receive_lock);
 	event_deliver(&hca->events);
 	return any;
+}
+
+static bool is_behind(struct hca *hca, uint64_t now)
+{
+	return atomic_load_explicit(&hca->all_read_at, memory_order_acquire) < now ||
+	       deferred_retry_at(&hca->deferred) != TIME_NEVER;
+}
+
+void hca_catch_up(struct hca *hca, uint64_t now)
+{
+	int rounds = CATCH_UP_ROUNDS, yields = CATCH_UP_YIELDS;
+
+	while (is_behind(hca, now) && rounds && yields) {
+		if (hca_progress(hca, now)) {
+			rounds--;
+		} else if (is_behind(hca, now)) { /* another thread receives */
+			hca->host->yield();
+			yields--;
+		}
+	}
 }
 
 /* --- the end of the process --------------------------------------------------------------- */

@@ -447,7 +447,7 @@ bool receive_frames(struct hca *hca, uint64_t now)
 		all_read = count < RECEIVE_BATCH && !hca->link->more;
 	}
 	if (all_read)
-		atomic_store_explicit(&hca->all_read_at, now, memory_order_relaxed);
+		atomic_store_explicit(&hca->all_read_at, now, memory_order_release);
 	atomic_store_explicit(&hca->unread, !all_read, memory_order_relaxed);
 	return any;
 }

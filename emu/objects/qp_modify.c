@@ -365,6 +365,17 @@ static int modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint6
 	return 0;
 }
 
+/* Lately: before it was reset. */
+static bool was_connected(struct qp *qp, uint64_t now)
+{
+	bool was;
+
+	pthread_mutex_lock(&qp->lock);
+	was = now < qp->former.until;
+	pthread_mutex_unlock(&qp->lock);
+	return was;
+}
+
 int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t now)
 {
 	struct outbox *outbox;
@@ -378,6 +389,12 @@ int qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, uint64_t 
 	if ((mask & IBV_QP_STATE) &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		qp_drain(qp, now);
+	/*
+	 * In INIT hardware has dropped what came for the connection before; here it may wait in the
+	 * link, and the next one may have its PSNs.
+	 */
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR && was_connected(qp, now))
+		hca_catch_up(qp->hca, now);
 	pthread_mutex_lock(&qp->lock);
 	qp_set_time(qp, now);
 	err = modify(qp, attr, mask, now);

@@ -73,6 +73,29 @@ START_TEST(send)
 }
 END_TEST
 
+#define RESETS 20
+
+/* Both connections begin with the same PSN. */
+START_TEST(reset_drops_what_is_under_way)
+{
+	struct ibv_wc wc;
+
+	pair_open(&pair, IBV_QPT_RC, 0);
+	for (int i = 0; i < RESETS; i++) {
+		post_send(1, 0);
+		pair_move(&pair, 1);
+		post_receive(&pair, 7);
+		ck_assert_int_eq(post_write(&pair, 2), 0);
+		wc = wait_completion(pair.send_cq);
+		ck_assert_uint_eq(wc.wr_id, 2);
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_int_eq(ibv_poll_cq(pair.recv_cq, 1, &wc), 0);
+		pair_move(&pair, 1);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
 /* Nothing is left of what the heap has, either. */
 static void use_up_memory(struct rlimit *before)
 {
@@ -688,6 +711,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 60);
 	tcase_add_test(tests, send);
+	tcase_add_test(tests, reset_drops_what_is_under_way);
 	tcase_add_test(tests, send_without_memory);
 	tcase_add_test(tests, extended_polling);
 	tcase_add_test(tests, builders);
