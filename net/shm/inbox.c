@@ -67,6 +67,15 @@ void inbox_close(struct inbox_file *file)
 
 /* --- sweeping ------------------------------------------------------------------------------- */
 
+/* Any user can make files of our names; in another user namespace 0 is another user, too. */
+static bool is_ours(int directory, const char *name)
+{
+	struct stat file;
+
+	return fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode) &&
+	       file.st_uid == geteuid();
+}
+
 /* Whether the process lives, or may, whose inbox has the number @sender. */
 static bool is_alive(int directory, unsigned int version, uint64_t sender)
 {
@@ -79,7 +88,7 @@ static bool is_alive(int directory, unsigned int version, uint64_t sender)
 	fd = shared_file_open(directory, name, O_RDWR);
 	/* For lack of descriptors, say, it can't be known: files of a living process stay. */
 	if (fd < 0)
-		return errno != ENOENT;
+		return is_ours(directory, name);
 	alive = shared_file_is_locked(fd);
 	close(fd);
 	return alive;
@@ -91,7 +100,7 @@ struct file_name {
 	uint64_t sender;
 };
 
-/* Of our user, and not of a newer version. */
+/* By its name of our user, and not of a newer version. */
 static bool parse_name(const char *text, struct file_name *name)
 {
 	unsigned long long sender;
@@ -143,7 +152,8 @@ static void sweep_name(const char *directory, int fd, const char *text)
 {
 	struct file_name name;
 
-	if (!parse_name(text, &name) || is_alive(fd, name.version, name.sender))
+	if (!parse_name(text, &name) || !is_ours(fd, text) ||
+	    is_alive(fd, name.version, name.sender))
 		return;
 	if (name.ring && name.version == SHM_VERSION && is_awaited(directory, &name))
 		return;

@@ -20,6 +20,7 @@
 #include "tests/run_suite.h"
 
 #define DEAD UINT64_C(0x1234) /* the number of an inbox that there isn't any more */
+#define ANOTHER_USER 65534
 
 static char directory[SHM_PATH / 2];
 static struct inbox inbox;
@@ -164,6 +165,37 @@ START_TEST(what_others_made_stays)
 }
 END_TEST
 
+/* Only root can give a file to another user; a FIFO isn't ours to any. */
+static void make_another_users(const char *path)
+{
+	int fd;
+
+	if (getuid() != 0) {
+		ck_assert_int_eq(mkfifo(path, 0600), 0);
+		return;
+	}
+	fd = open(path, O_CREAT | O_RDWR, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fchown(fd, ANOTHER_USER, -1), 0);
+	close(fd);
+}
+
+/* It says nothing of a process of ours, and is removed by none. */
+START_TEST(what_another_user_made_keeps_nothing)
+{
+	char theirs[SHM_PATH];
+	struct stat file;
+
+	shm_path(theirs, directory, 1, 0);
+	make_another_users(theirs);
+	make_ring(1);
+	make_ring(DEAD);
+	ck_assert_int_eq(inbox_create(&inbox, directory), 0);
+	ck_assert(!is_there(1, 1, &file) && !is_there(DEAD, 1, &file));
+	ck_assert_int_eq(unlink(theirs), 0);
+}
+END_TEST
+
 /* With one descriptor left the directory can be read, and no file in it opened. */
 START_TEST(what_cant_be_looked_at_is_not_dead)
 {
@@ -302,6 +334,7 @@ int main(void)
 	tcase_add_test(tests, what_may_be_awaited_is_kept);
 	tcase_add_test(tests, what_two_dead_processes_had_is_removed);
 	tcase_add_test(tests, what_others_made_stays);
+	tcase_add_test(tests, what_another_user_made_keeps_nothing);
 	tcase_add_test(tests, what_cant_be_looked_at_is_not_dead);
 	tcase_add_test(tests, the_umask_is_no_matter);
 	tcase_add_test(tests, beyond_the_limit_of_file_sizes_there_is_none);
