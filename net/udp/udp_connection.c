@@ -156,7 +156,7 @@ void udp_connection_renumber(struct udp_connection *connection)
 {
 	if (gid_is_ipv4(&connection->destination) && connection->state == UDP_CONNECTED &&
 	    learn_id(descriptor_number(&connection->fd), &connection->next_id) != 0)
-		disconnect(connection);
+		connection->state = UDP_REFUSED;
 }
 
 /* As Linux translates types and codes of ICMP (net/ipv4/icmp.c, net/ipv6/icmp.c). */
@@ -265,6 +265,8 @@ struct udp_connection *udp_connection_take(struct udp_link *link, struct udp_add
 
 void udp_connection_put(struct udp_connection *connection)
 {
+	if (connection->state == UDP_REFUSED)
+		disconnect(connection);
 	pthread_spin_unlock(&connection->lock);
 }
 

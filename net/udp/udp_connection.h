@@ -82,7 +82,8 @@ bool udp_is_icmp_error(int error);
 
 /*
  * The kernel has refused a datagram, and may have numbered it. With the lock. What was sealed
- * already is lost.
+ * already is lost. Where the number can't be learned udp_connection_put() ends the connection:
+ * until then the kernel says of each datagram why it refuses it.
  */
 void udp_connection_renumber(struct udp_connection *connection);
 

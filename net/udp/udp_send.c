@@ -64,10 +64,14 @@ static bool note_refusal(struct batch *batch, const union ibv_gid *destination, 
 	return another;
 }
 
-/* Of a queue that is full, or of the application's memory: it says nothing of the way. */
+/*
+ * Of a queue that is full, of the application's memory, or of descriptors that it has closed, which
+ * is found out soon (udp_verify()): it says nothing of the way.
+ */
 static bool is_passing(int error)
 {
-	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EFAULT;
+	return error == EAGAIN || error == ENOBUFS || error == ENOMEM || error == EFAULT ||
+	       error == EBADF || error == ENOTSOCK;
 }
 
 /* With its IP header, as MTUs count. */
@@ -196,13 +200,23 @@ static ssize_t send_one(int fd, const struct msghdr *message, int flags)
 	return sys_send(fd, message->msg_iov->iov_base, message->msg_iov->iov_len, flags);
 }
 
+/* As a seccomp filter answers, which may allow sendmsg(). */
+static bool refuses_call(int error)
+{
+	return error == ENOSYS || error == EPERM;
+}
+
 static int send_batch(int fd, struct mmsghdr *messages, unsigned int count)
 {
 	const int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
 
-	if (count == 1)
-		return send_one(fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
-	return sys_sendmmsg(fd, messages, count, flags);
+	if (count > 1) {
+		int sent = sys_sendmmsg(fd, messages, count, flags);
+
+		if (sent > 0 || !refuses_call(errno))
+			return sent;
+	}
+	return send_one(fd, &messages->msg_hdr, flags) < 0 ? -1 : 1;
 }
 
 /* Remembered of the peer, but for ECONNREFUSED: sock_diag shows where there is no socket. */
@@ -212,41 +226,41 @@ static void note_earlier(struct batch *batch, int error)
 		note_refusal(batch, &batch->connection->destination, error);
 }
 
-static bool was_about_another(struct batch *batch, int error)
+/* @earlier: see udp_is_icmp_error(). */
+static int send_copied(struct batch *batch, struct mmsghdr *messages, unsigned int count,
+		       int *earlier)
 {
-	if (!batch->connection || !udp_is_icmp_error(error))
-		return false;
-	note_earlier(batch, error);
-	return true;
+	const int *fd = batch->connection ? &batch->connection->fd : &batch->address->send_fd;
+	int sent = send_batch(descriptor_number(fd), messages, count);
+
+	if (sent >= 0 || !batch->connection || !udp_is_icmp_error(errno))
+		return sent;
+	*earlier = errno;
+	return send_batch(descriptor_number(fd), messages, count);
 }
 
-static int send_spliced(struct batch *batch, const struct datagram *datagram)
+static int send_spliced(struct batch *batch, const struct datagram *datagram, int *earlier)
 {
 	uint16_t segment_length = link_packet_length(&datagram->packets[0]);
-	int earlier, sent = udp_splice_send(batch->connection, datagram->bytes,
-					    datagram->vector.iov_len, segment_length, &earlier);
 
-	if (earlier)
-		note_earlier(batch, earlier);
-	return sent;
+	return udp_splice_send(batch->connection, datagram->bytes, datagram->vector.iov_len,
+			       segment_length, earlier);
 }
 
 /* Returns how many datagrams were sent, or -1. */
 static int send_some(struct batch *batch, unsigned int from)
 {
 	struct datagram *datagram = &batch->datagram[from];
-	const int *fd = batch->connection ? &batch->connection->fd : &batch->address->send_fd;
-	struct mmsghdr *messages = &batch->messages[from];
 	unsigned int count = 1;
-	int sent;
+	int sent, earlier = 0;
 
-	if (datagram->spliced)
-		return send_spliced(batch, datagram);
 	while (from + count < batch->datagrams && !datagram[count].spliced)
 		count++;
-	sent = send_batch(descriptor_number(fd), messages, count);
-	if (sent < 0 && was_about_another(batch, errno))
-		sent = send_batch(descriptor_number(fd), messages, count);
+	sent = datagram->spliced ? send_spliced(batch, datagram, &earlier)
+				 : send_copied(batch, &batch->messages[from], count, &earlier);
+	/* Else it may have been this one's, and is reported as what refuses it. */
+	if (earlier && sent > 0)
+		note_earlier(batch, earlier);
 	return sent;
 }
 

@@ -21,6 +21,7 @@
 #include "own_network.h"
 #include "tests/cancelled.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 #include "tests/verbs/namespace.h"
 
 #define NETWORK "127.77.3"
@@ -340,6 +341,34 @@ START_TEST(a_firewall_refuses)
 		expect_refusal();
 		ck_assert_int_eq(connection->state, UDP_CONNECTED);
 	}
+}
+END_TEST
+
+/* The kernel says why of each datagram of a batch, though the connection ends with the first. */
+START_TEST(no_way_is_left)
+{
+	static struct said said;
+	struct udp_connection *connection;
+
+	if (!namespace_enter())
+		return;
+	ip("link set lo up");
+	tear_down();
+	set_up();
+	connection = connect_both();
+	for (unsigned int i = 0; i < COPIED; i++)
+		add_kind(&copied[i]);
+	ip("address delete 127.0.0.1/8 dev lo");
+	said_begin(&said);
+	ck_assert_uint_eq(send_some(&from, traffic, 0, traffic->count), traffic->count);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_SEND_REFUSED), 1);
+	ck_assert_ptr_nonnull(strstr(said.text, strerror(ENETUNREACH)));
+	if (connection)
+		ck_assert_int_eq(connection->state, UDP_REFUSED);
+	ip("address add 127.0.0.1/8 dev lo");
+	send_some(&from, traffic, 0, traffic->count);
+	expect(&to, traffic, 0, traffic->count, 64);
 }
 END_TEST
 
@@ -694,6 +723,7 @@ int main(void)
 	tcase_add_test(tests, a_socket_everywhere);
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_test(tests, a_firewall_refuses);
+	tcase_add_test(tests, no_way_is_left);
 	tcase_add_loop_test(tests, pages_are_read_before_they_are_written, 0,
 			    sizeof(reads) / sizeof(reads[0]));
 	tcase_add_test(tests, splices_where_it_pays);

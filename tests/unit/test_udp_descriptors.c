@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "net/spin.h"
 #include "net/udp/udp_holder.h"
 #include "open_descriptors.h"
 #include "own_network.h"
@@ -203,7 +204,9 @@ START_TEST(a_connection_that_is_given_up)
 	if (connection->state == UDP_CONNECTED) {
 		before = open_descriptors();
 		ck_assert_int_eq(shutdown(connection->fd, SHUT_WR), 0);
+		spin_lock(&connection->lock);
 		udp_connection_renumber(connection);
+		udp_connection_put(connection);
 		ck_assert_int_eq(connection->state, UDP_REFUSED);
 		ck_assert_uint_eq(open_descriptors(), before - 1);
 		for (int i = 0; i < 2 * UDP_CONNECT_AFTER; i++) {

@@ -262,6 +262,12 @@ START_TEST(refusals_are_reported)
 	send_at(link, "255.255.255.255", 200 * NS_PER_S);
 	said_end(&said);
 	ck_assert_uint_eq(said_count(&said, CAUSE_SEND_REFUSED), 3);
+	/* That the application has closed it is reported when it is found out. */
+	close(((struct udp_link *)link)->addresses[0]->send_fd);
+	said_begin(&said);
+	send_at(link, "255.255.255.255", 200 * NS_PER_S);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, CAUSE_SEND_REFUSED), 0);
 	link->ops->close(link);
 }
 END_TEST

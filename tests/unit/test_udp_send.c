@@ -203,6 +203,7 @@ START_TEST(segmentation_refused)
 END_TEST
 
 static unsigned int refusals; /* of the next super-packets */
+static int refusal_of_many;   /* errno of sendmmsg(), or 0 */
 
 /* Of libc, by which net/syscalls.h calls the kernel. It takes six, however many were given. */
 __attribute__((no_sanitize_address)) long syscall(long number, ...)
@@ -218,6 +219,10 @@ __attribute__((no_sanitize_address)) long syscall(long number, ...)
 	if (number == SYS_sendmsg && refusals && ((struct msghdr *)arguments[1])->msg_controllen) {
 		refusals--;
 		errno = EINVAL;
+		return -1;
+	}
+	if (number == SYS_sendmmsg && refusal_of_many) {
+		errno = refusal_of_many;
 		return -1;
 	}
 	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
@@ -248,6 +253,25 @@ START_TEST(no_way_for_a_moment)
 }
 END_TEST
 
+/* Some sandboxes know sendmsg() alone. */
+START_TEST(no_call_for_many)
+{
+	struct udp_options options = {.segmentation = true};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+
+	for (unsigned int i = 0; i < 20; i++)
+		add_packet(traffic, i % 3 ? 200 : 100);
+	refusal_of_many = _i ? ENOSYS : EPERM;
+	ck_assert_uint_eq(send_some(&from, traffic, 0, 20), 0);
+	refusal_of_many = 0;
+	expect(&to, traffic, 0, 20, 64);
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("udp_send");
@@ -262,6 +286,7 @@ int main(void)
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, no_way_for_a_moment);
+	tcase_add_loop_test(tests, no_call_for_many, 0, 2);
 	own_network_enter(tests);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
