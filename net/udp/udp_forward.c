@@ -85,8 +85,8 @@ static int send_to_member(struct udp_share *share, uint32_t member, struct forwa
 	if (!error)
 		roster_notify(share->roster, member);
 	if (error == ENETUNREACH && !atomic_exchange(&share->unreachable, true))
-		log_warn("the loopback device is down: packets can't be handed on to the processes "
-			 "that share our addresses, nor these be woken");
+		log_warn("the loopback device is down, or has no 127.0.0.1: packets can't be "
+			 "handed on to the processes that share our addresses, nor these be woken");
 	return error;
 }
 

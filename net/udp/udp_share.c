@@ -43,7 +43,8 @@ static void share_open_roster(struct udp_share *share)
 	error = udp_open_control_socket(share);
 	if (error)
 		log_warn("no socket by which processes that share addresses hand packets on: %s",
-			 error == EADDRNOTAVAIL ? "the loopback device is down" : strerror(error));
+			 error == EADDRNOTAVAIL ? "the loopback device is down, or has no 127.0.0.1"
+						: strerror(error));
 }
 
 /*

@@ -178,7 +178,7 @@ START_TEST(loopback_device_is_down)
 	catch_stderr();
 	list = ibv_get_device_list(NULL);
 	context = ibv_open_device(list[0]);
-	expect_said("hand packets on: the loopback device is down");
+	expect_said("hand packets on: the loopback device is down, or has no 127.0.0.1");
 	ck_assert_ptr_nonnull(context);
 	ibv_close_device(context);
 	ibv_free_device_list(list);
