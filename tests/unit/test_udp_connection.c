@@ -317,16 +317,24 @@ static void expect_refusal(void)
 	((struct udp_link *)from.link)->refusal.error = 0;
 }
 
-/* Nor is what a firewall says. In a namespace of its own, for the raw socket. */
+/* For raw sockets, and to take addresses away. Returns false where that isn't allowed. */
+static bool begin_in_own_namespace(void)
+{
+	if (!namespace_enter())
+		return false;
+	ip("link set lo up");
+	tear_down();
+	set_up();
+	return true;
+}
+
+/* Nor is what a firewall says. */
 START_TEST(a_firewall_refuses)
 {
 	struct udp_connection *connection;
 
-	if (!namespace_enter())
+	if (!begin_in_own_namespace())
 		return;
-	ip("link set lo up");
-	tear_down();
-	set_up();
 	connection = connect_both();
 	add_train();
 	add_packet(traffic, 8);
@@ -350,11 +358,8 @@ START_TEST(no_way_is_left)
 	static struct said said;
 	struct udp_connection *connection;
 
-	if (!namespace_enter())
+	if (!begin_in_own_namespace())
 		return;
-	ip("link set lo up");
-	tear_down();
-	set_up();
 	connection = connect_both();
 	for (unsigned int i = 0; i < COPIED; i++)
 		add_kind(&copied[i]);
