@@ -19,9 +19,12 @@
 /* How often the end of a process yields, so that another thread can finish its round. */
 #define EXIT_YIELDS 1000
 
-/* In so many rounds all is received that waits anywhere; so often another thread may go on. */
+/*
+ * In so many rounds all is received that waits anywhere. The thread that receives may have been
+ * preempted for some milliseconds; in a forked child it isn't there.
+ */
 #define CATCH_UP_ROUNDS 100
-#define CATCH_UP_YIELDS 1000
+#define CATCH_UP_YIELDS 100000
 
 /*
  * At most so many deadlines before packets are received: one that is armed anew for a time in the
