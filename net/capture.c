@@ -103,7 +103,8 @@ static bool lock_file(struct capture *capture, int fd)
 	capture->pipe = fstat(fd, &status) < 0 || !S_ISREG(status.st_mode);
 	if (capture->pipe)
 		return true;
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
+	/* Where the file system has no locks, each is the one. */
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
 		fault_notes_remove(capture->path);
 		return ftruncate(fd, 0) == 0;
 	}

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -287,6 +288,36 @@ START_TEST(forked_child)
 }
 END_TEST
 
+/* As on some file systems of the network. */
+static bool without_locks;
+
+int flock(int fd, int operation)
+{
+	if (!without_locks)
+		return syscall(SYS_flock, fd, operation);
+	errno = ENOLCK;
+	return -1;
+}
+
+/* It has its header, and nothing of an earlier run. */
+START_TEST(file_system_without_locks)
+{
+	struct path path = vector_path();
+	struct capture *capture = capture_open(name);
+
+	ck_assert_ptr_nonnull(capture);
+	send_vector(capture, &path, 0);
+	capture_close(capture);
+	without_locks = true;
+	capture = capture_open(name);
+	ck_assert_ptr_nonnull(capture);
+	send_vector(capture, &path, 0);
+	capture_close(capture);
+	without_locks = false;
+	expect_vectors(1);
+}
+END_TEST
+
 START_TEST(unwritable)
 {
 	errno = 0;
@@ -425,6 +456,7 @@ int main(void)
 	tcase_add_test(tests, ipv6);
 	tcase_add_test(tests, processes_share_a_file);
 	tcase_add_test(tests, forked_child);
+	tcase_add_test(tests, file_system_without_locks);
 	tcase_add_test(tests, unwritable);
 	tcase_add_test(tests, ends_where_there_is_no_space);
 	tcase_add_test(tests, a_file_of_the_application_is_left_alone);
