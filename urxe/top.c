@@ -6,6 +6,7 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <locale.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,10 +15,10 @@
 #include <termios.h>
 #include <unistd.h>
 #include <utlist.h>
+#include <wchar.h>
 
 #include "net/clock.h"
 #include "net/qp_text.h"
-#include "net/utf8.h"
 #include "urxe/command.h"
 #include "urxe/json.h"
 #include "urxe/options.h"
@@ -187,13 +188,31 @@ struct screen {
 	const char *before, *behind; /* a line */
 };
 
+/* Of the character that @text begins with; what is none takes a column. Returns its bytes. */
+static int measure(const char *text, unsigned int *columns)
+{
+	wchar_t character;
+	int length = mbtowc(&character, text, MB_CUR_MAX);
+	int width = length > 0 ? wcwidth(character) : 1;
+
+	*columns = width >= 0 ? width : 1;
+	return length > 0 ? length : 1;
+}
+
 /* Bytes of what fits of @line, in whole characters. */
 static int fitting(const struct screen *screen, const char *line)
 {
+	unsigned int used = 0, columns;
 	const char *end = line;
 
-	for (unsigned int i = 0; *end && (!screen->columns || i < screen->columns); i++)
-		end += utf8_length(end) ?: 1;
+	while (*end) {
+		int length = measure(end, &columns);
+
+		used += columns;
+		if (screen->columns && used > screen->columns)
+			break;
+		end += length;
+	}
 	return end - line;
 }
 
@@ -520,6 +539,7 @@ int command_top(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &request))
 		return EXIT_REFUSED;
+	setlocale(LC_CTYPE, "C.UTF-8");
 	handle(SIGINT, end);
 	handle(SIGQUIT, end);
 	handle(SIGTERM, end);

@@ -11,6 +11,7 @@ import pty
 import re
 import resource
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -241,6 +242,24 @@ class Programs(unittest.TestCase):
         """Which is said on the usual screen."""
         self.check_terminal("0.1", lambda top, _: resource.prlimit(top.pid, resource.RLIMIT_NOFILE, (3, 3)), 2,
                             b"urxe: /dev/shm: Too many open files\r\n")
+
+    def test_wide_characters_fit_into_the_terminal(self):
+        name = "\u30a2" * 60
+        program = f"import os; os.execvp('ibv_rc_pingpong', ['{name}', '-g', '0', '-p', '{PORT}'])"
+        server = self.start(SERVER, "python3", "-c", program)
+        wait_for(lambda: name in (self.at(server) or {}).get("command", ""), "the server has its name")
+        master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 1000, 80, 0, 0))
+        top = subprocess.Popen([URXE, "top", "--interval", "0.1", "--count", "1"],
+                               env={**ENVIRONMENT, "TERM": "xterm"}, stdin=terminal, stdout=terminal, stderr=terminal)
+        said = b""
+        while not said.endswith(b"\x1b[?1049l"):
+            said += os.read(master, 4096)
+        self.assertEqual(top.wait(timeout=DEADLINE), 0)
+        os.close(master)
+        os.close(terminal)
+        line = re.search(rf" *{server.pid} .*\u30a2", said.decode(errors="replace"))[0]
+        self.assertIn(len(line) + line.count("\u30a2"), (79, 80))
 
     # --- urxe stat -----------------------------------------------------------------
 
