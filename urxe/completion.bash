@@ -68,10 +68,11 @@ _urxe_profiles() {
 		compgen -f -X '!*.profile' -- "$2"; compgen -d -- "$2"))
 }
 
+# Not the files beside them, of what faults did.
 _urxe_captures() {
 	compopt -o filenames 2>/dev/null
 	local IFS=$'\n'
-	COMPREPLY=($(compgen -f -X '!*.pcap*' -- "$1"; compgen -d -- "$1"))
+	COMPREPLY=($(compgen -f -X '!*.pcap*' -- "$1" | grep -v '\.faults$'; compgen -d -- "$1"))
 }
 
 _urxe_folders() {

@@ -108,7 +108,7 @@ static struct fuzz_place *add(struct fuzz *fuzz, enum fuzz_kind kind, const char
 /* The number that is tried behind @number, of 1 to @count; 0: none. */
 static uint32_t next_number(uint32_t number, uint32_t count)
 {
-	uint32_t next = 1;
+	uint64_t next = 1; /* behind 2^31, too */
 
 	if (number >= count)
 		return 0;

@@ -13,7 +13,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 mkdir folder
-touch one.pcap two.pcapng other.txt
+touch one.pcap one.pcap.faults two.pcapng other.txt
 failed=0
 
 # words WORD...: the command line, whose last word is being completed.
