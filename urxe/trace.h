@@ -38,6 +38,7 @@ struct cm {
 	uint32_t psn; /* REQ, REP: where it begins */
 	unsigned int reason;
 	char *service;
+	unsigned int end; /* that sends it, of the conversation that it has connected */
 };
 
 struct record {
@@ -99,9 +100,7 @@ struct message {
 
 /* Which message each PSN of a flow is of. */
 struct psn_map {
-	uint64_t base;
-	size_t size;
-	struct message **messages;
+	struct psn_page *pages;
 };
 
 /* All that one QP is sent by one peer. */

@@ -80,8 +80,8 @@ struct connection {
 	struct {
 		unsigned int address;
 		uint32_t id, qpn;
-	} ends[2]; /* the one that asks, the one that answers */
-	uint8_t transport;
+	} ends[2];	    /* the one that asks, the one that answers */
+	unsigned int first; /* the end that is the conversation's first one */
 	struct conversation *conversation;
 	struct record **records;
 	unsigned int record_count;
@@ -114,6 +114,13 @@ static struct connection *connection_of(const struct connections *connections,
 		}
 	}
 	return NULL;
+}
+
+/* By the ids, as both ends may have one address. */
+static unsigned int connection_end(const struct connection *connection, const struct record *record)
+{
+	return !end_is(connection, 0, record->source, record->cm->local_id) &&
+	       !end_is(connection, 1, record->destination, record->cm->remote_id);
 }
 
 static struct connection *connection_add(struct connections *connections,
@@ -217,6 +224,7 @@ static void join_connected(struct trace *trace, const struct connections *connec
 		first = !flows[0] || (flows[1] && flows[1]->first < flows[0]->first);
 		if (flows[first]->conversation || (flows[!first] && flows[!first]->conversation))
 			continue; /* a QP that was connected once more */
+		c->first = first;
 		c->conversation = conversation_add(trace, flows[first]);
 		c->conversation->ends[0].qpn = c->ends[first].qpn;
 		if (flows[!first])
@@ -348,8 +356,11 @@ static void distribute_records(struct trace *trace, const struct connections *co
 
 		for (unsigned int k = 0; connection->conversation && k < connection->record_count;
 		     k++) {
-			conversation_add_record(connection->conversation, connection->records[k]);
-			connection->records[k]->flow->conversation->lent++;
+			struct record *record = connection->records[k];
+
+			record->cm->end = connection_end(connection, record) ^ connection->first;
+			conversation_add_record(connection->conversation, record);
+			record->flow->conversation->lent++;
 		}
 	}
 	for (unsigned int i = 0; i < trace->conversation_count; i++) {

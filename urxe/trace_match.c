@@ -60,9 +60,7 @@ struct places {
 
 static unsigned int end_of(const struct conversation *conversation, const struct record *record)
 {
-	if (record->flow->conversation == conversation)
-		return record->flow->end;
-	return record->source == conversation->ends[0].address ? 0 : 1;
+	return record->flow->conversation == conversation ? record->flow->end : record->cm->end;
 }
 
 static void find_places(const struct trace *trace, const struct conversation *conversation,
@@ -170,8 +168,9 @@ static void complete(struct places *places)
 }
 
 /*
- * Two clocks: what goes there seems to take @there, what comes back @back less. As long as
- * neither arrives before it is sent, they may be one.
+ * Two clocks: what goes there seems to take @there, what comes back @back, and one of them is too
+ * long by what the other is too short. As long as neither arrives before it is sent, they may be
+ * one.
  */
 static void compare_clocks(struct trace *trace, const struct conversation *conversation,
 			   const struct places *places)
@@ -182,10 +181,10 @@ static void compare_clocks(struct trace *trace, const struct conversation *conve
 	if (f < 0 || g < 0 || trace->files[f].shift || trace->files[g].shift ||
 	    !least_delay(conversation, 0, f, g, &there))
 		return;
-	if (!least_delay(conversation, 1, f, g, &back))
-		back = there < 0 ? there : 0;
-	if (there < 0 || back > 0)
-		trace->files[g].shift = -(there + back) / 2;
+	if (!least_delay(conversation, 1, g, f, &back))
+		back = there < 0 ? -there : 0;
+	if (there < 0 || back < 0)
+		trace->files[g].shift = (back - there) / 2;
 }
 
 static void find_sides(struct trace *trace, struct conversation *conversation)

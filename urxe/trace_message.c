@@ -4,10 +4,11 @@
  * PSN that was there before is sent again, whatever its packet: a READ that is resumed asks for the
  * rest. Requests and the responses to them share a space of PSNs, the requester's.
  */
-#include <stdlib.h>
-#include <string.h>
-
+#include "urxe/command.h"
 #include "urxe/trace.h"
+
+#define uthash_nonfatal_oom(page) die("out of memory")
+#include <uthash.h>
 
 /* --- PSNs ----------------------------------------------------------------------------- */
 
@@ -19,39 +20,46 @@ static uint64_t unwrap(uint32_t psn, uint64_t near)
 	return near ? near + psn_distance(psn, near & PSN_MASK) : PSN_SPACE + psn;
 }
 
-/* Space for @psn in the map. */
-static void psn_map_extend(struct psn_map *map, uint64_t psn)
-{
-	uint64_t first = map->size ? map->base : psn, end = first + map->size;
-	struct message **messages;
-	size_t size;
+/* PSNs next to each other. A forged one may be far from all others. */
+#define PAGE_PSNS 64
 
-	if (psn >= first && psn < end)
-		return;
-	if (psn < first)
-		first = psn;
-	size = psn < end ? end - first : psn + 1 - first;
-	if (psn >= end && size < 2 * map->size)
-		size = 2 * map->size;
-	messages = trace_allocate(size * sizeof(*messages));
-	memset(messages, 0, size * sizeof(*messages));
-	if (map->size)
-		memcpy(messages + (map->base - first), map->messages,
-		       map->size * sizeof(*messages));
-	free(map->messages);
-	*map = (struct psn_map){.base = first, .size = size, .messages = messages};
+struct psn_page {
+	uint64_t number;
+	struct message *messages[PAGE_PSNS];
+	UT_hash_handle hh;
+};
+
+static struct psn_page *psn_page_find(const struct psn_map *map, uint64_t number)
+{
+	struct psn_page *page;
+
+	HASH_FIND(hh, map->pages, &number, sizeof(number), page);
+	return page;
+}
+
+static struct psn_page *psn_page_add(struct psn_map *map, uint64_t number)
+{
+	struct psn_page *page = trace_allocate(sizeof(*page));
+
+	*page = (struct psn_page){.number = number};
+	HASH_ADD(hh, map->pages, number, sizeof(page->number), page);
+	return page;
 }
 
 static struct message *psn_map_find(const struct psn_map *map, uint64_t psn)
 {
-	return psn >= map->base && psn < map->base + map->size ? map->messages[psn - map->base]
-							       : NULL;
+	const struct psn_page *page = psn_page_find(map, psn / PAGE_PSNS);
+
+	return page ? page->messages[psn % PAGE_PSNS] : NULL;
 }
 
 static void psn_map_set(struct psn_map *map, uint64_t psn, struct message *message)
 {
-	psn_map_extend(map, psn);
-	map->messages[psn - map->base] = message;
+	struct psn_page *page = psn_page_find(map, psn / PAGE_PSNS);
+
+	if (!page)
+		page = psn_page_add(map, psn / PAGE_PSNS);
+	page->messages[psn % PAGE_PSNS] = message;
 }
 
 /* --- Requests -------------------------------------------------------------------------- */
@@ -68,6 +76,9 @@ static struct message *message_add(struct flow *flow, const struct transmission 
 	return flow->messages[flow->message_count++] = message;
 }
 
+/* Packets of a message that may be missing in a row. A PSN that is further off is a forged one. */
+#define MISSING_MOST (PSN_SPACE / 16)
+
 /* The message that lacks its end and that @psn may be of. */
 static struct message *open_message(const struct flow *flow, uint64_t psn)
 {
@@ -77,8 +88,11 @@ static struct message *open_message(const struct flow *flow, uint64_t psn)
 		return before->complete ? NULL : before;
 	/* Packets between are missing here: those of the latest message, it may be. */
 	for (unsigned int i = flow->message_count; i-- > 0;) {
-		if (flow->messages[i]->first < psn)
-			return flow->messages[i]->complete ? NULL : flow->messages[i];
+		struct message *message = flow->messages[i];
+
+		if (message->first < psn)
+			return message->complete || psn - message->last > MISSING_MOST ? NULL
+										       : message;
 	}
 	return NULL;
 }
@@ -188,8 +202,13 @@ static bool is_positive(const struct record *record)
 static void acknowledge(struct flow *flow, uint64_t psn, uint64_t time)
 {
 	while (flow->acked_count < flow->message_count &&
-	       flow->messages[flow->acked_count]->last <= psn)
-		flow->messages[flow->acked_count++]->acked = time;
+	       flow->messages[flow->acked_count]->last <= psn) {
+		struct message *message = flow->messages[flow->acked_count++];
+
+		/* Two clocks drift apart: then that may seem to be before it was sent. */
+		if (time >= message->begin)
+			message->acked = time;
+	}
 }
 
 /* @answers: the flow with the response; @asks: the one with the requests, or NULL. */

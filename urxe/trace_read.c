@@ -23,6 +23,7 @@ enum field {
 	TIME,
 	ETHERNET_SOURCE,
 	COOKED_TYPE,
+	PROTOCOLS,
 	IPV4_SOURCE,
 	IPV4_DESTINATION,
 	IPV6_SOURCE,
@@ -58,6 +59,7 @@ static const char *const field_names[FIELDS] = {
 	[TIME] = "frame.time_epoch",
 	[ETHERNET_SOURCE] = "eth.src",
 	[COOKED_TYPE] = "sll.pkttype",
+	[PROTOCOLS] = "frame.protocols",
 	[IPV4_SOURCE] = "ip.src",
 	[IPV4_DESTINATION] = "ip.dst",
 	[IPV6_SOURCE] = "ipv6.src",
@@ -87,6 +89,9 @@ static const char *const field_names[FIELDS] = {
 	[REJ_REASON] = "infiniband.cm.rej.reason",
 };
 
+/* An ICMP error has the packet in it that it is about, which isn't sent once more. */
+#define FILTER "infiniband.bth and not icmp and not icmpv6"
+
 /* --- Running tshark ------------------------------------------------------------------- */
 
 struct tshark {
@@ -115,10 +120,9 @@ static void tshark_spawn(struct tshark *tshark, char *const *arguments, int outp
 
 static void tshark_start(struct tshark *tshark, const char *path)
 {
-	static const char *const fixed[] = {"tshark", "-n",	      "-Y", "infiniband.bth",
-					    "-T",     "fields",	      "-E", "separator=/t",
-					    "-E",     "occurrence=a", "-E", "aggregator=,",
-					    "-r"};
+	static const char *const fixed[] = {
+		"tshark",	"-n", "-Y",	      FILTER, "-T",	      "fields", "-E",
+		"separator=/t", "-E", "occurrence=a", "-E",   "aggregator=,", "-r"};
 	enum { FIXED = sizeof(fixed) / sizeof(*fixed) };
 	const char *arguments[FIXED + 1 + 2 * FIELDS + 1] = {};
 	unsigned int count = FIXED;
@@ -217,15 +221,33 @@ static uint64_t bytes_of(const char *hex, size_t offset, size_t length)
 
 static unsigned int address_of(struct trace *trace, const char *text)
 {
-	size_t length = strcspn(text, ",");
-
 	for (unsigned int i = trace->address_count; i-- > 0;) {
-		if (strncmp(trace->addresses[i], text, length) == 0 && !trace->addresses[i][length])
+		if (strcmp(trace->addresses[i], text) == 0)
 			return i;
 	}
 	trace->addresses = trace_grow(trace->addresses, trace->address_count, sizeof(char *));
-	trace->addresses[trace->address_count] = trace_text("%.*s", (int)length, text);
+	trace->addresses[trace->address_count] = trace_text("%s", text);
 	return trace->address_count++;
+}
+
+/*
+ * @protocols: "eth:ethertype:ip:udp:vxlan:eth:ethertype:ipv6:udp:infiniband". What is in a tunnel
+ * comes last.
+ */
+static bool is_ipv4(const char *protocols)
+{
+	bool ipv4 = false;
+
+	for (const char *name = protocols; *name; name += strspn(name, ":")) {
+		size_t length = strcspn(name, ":");
+
+		if (length == strlen("ip") && strncmp(name, "ip", length) == 0)
+			ipv4 = true;
+		else if (length == strlen("ipv6") && strncmp(name, "ipv6", length) == 0)
+			ipv4 = false;
+		name += length;
+	}
+	return ipv4;
 }
 
 /*
@@ -300,8 +322,8 @@ static struct cm *read_cm(char *const *values)
 /* False for what has no IP addresses. */
 static bool read_record(struct trace *trace, struct record *record, char *const *values)
 {
-	bool ipv4 = *values[IPV4_SOURCE];
-	const char *source = values[ipv4 ? IPV4_SOURCE : IPV6_SOURCE];
+	bool ipv4 = is_ipv4(values[PROTOCOLS]);
+	const char *source = last_of(values[ipv4 ? IPV4_SOURCE : IPV6_SOURCE]);
 	uint32_t around;
 
 	if (!*source)
@@ -312,8 +334,8 @@ static bool read_record(struct trace *trace, struct record *record, char *const 
 		.time = time_of(values[TIME]),
 		.side = side_of(values, source),
 		.source = address_of(trace, source),
-		.destination =
-			address_of(trace, values[ipv4 ? IPV4_DESTINATION : IPV6_DESTINATION]),
+		.destination = address_of(
+			trace, last_of(values[ipv4 ? IPV4_DESTINATION : IPV6_DESTINATION])),
 		.opcode = number_of(values[OPCODE]),
 		.ack_request = truth_of(values[ACK_REQUEST]),
 		.syndrome = number_of(values[SYNDROME]),
@@ -331,7 +353,7 @@ static bool read_record(struct trace *trace, struct record *record, char *const 
 		read_unknown(record, last_of(values[UNKNOWN_BYTES]));
 	around = 8 + (record->op ? record->op->headers_length : sizeof(struct bth)) +
 		 number_of(values[PAD]) + ICRC_LENGTH;
-	record->payload = number_of(values[UDP_LENGTH]);
+	record->payload = number_of(last_of(values[UDP_LENGTH]));
 	record->payload = record->payload > around ? record->payload - around : 0;
 	if (*values[CM_ATTRIBUTE] && *values[CM_DATA])
 		record->cm = read_cm(values);

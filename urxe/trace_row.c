@@ -327,7 +327,9 @@ static void note_packet(const struct row *row, char **notes)
 				       transmission->record->rkey));
 	if (transmission->record->ack_request)
 		note(notes, trace_text("asks for an acknowledge"));
-	if (transmission->sent && transmission->received)
+	/* Two clocks drift apart: then it may seem to arrive before it is sent. */
+	if (transmission->sent && transmission->received &&
+	    transmission->received->time >= transmission->sent->time)
 		note(notes,
 		     trace_text("arrived after %s", trace_duration(transmission->received->time -
 								   transmission->sent->time)));

@@ -8,6 +8,7 @@
 import json
 import os
 import pathlib
+import resource
 import struct
 import subprocess
 import sys
@@ -41,6 +42,12 @@ def packet(source, destination, opcode, qpn, psn, payload=b"", headers=b""):
     udp = struct.pack(">HHHH", 0xC123, roce.PORT, 8 + len(data), 0)
     head = struct.pack(">BBHHHBBH4B4B", 0x45, 0, 28 + len(data), 0, 0x4000, 64, 17, 0, *source, *destination)
     return head + udp + data
+
+
+def ipv6(protocol, source, destination, data):
+    """From the IP header on: between 2001:db8::@source and 2001:db8::@destination."""
+    ends = [b"\x20\x01\x0d\xb8" + bytes([0] * 11 + [end]) for end in (source, destination)]
+    return struct.pack(">IHBB", 6 << 28, len(data), protocol, 64) + b"".join(ends) + data
 
 
 def request(opcode, psn, length=0, source=A, destination=B, qpn=0x22):
@@ -197,6 +204,69 @@ class BothEnds(unittest.TestCase):
                 self.assertIn("PSN 102 lost; PSN 103 arrived twice", found[0])
                 self.assertEqual([line[:70] for line in found], [line[:70] for line in rows(LOSSY)])
 
+    def test_clocks_and_an_answer_that_takes_long(self):
+        """Its delay is no difference of the clocks."""
+        captures = Captures()
+        for psn in range(3):
+            captures.add(1000 * psn, request(SEND_ONLY, psn, 9))
+            captures.add(1000 * psn + 20, answer(psn), delay=500 if psn == 1 else 10)
+        captures.records[1][:] = [(now + 10**9, data) for now, data in captures.records[1]]
+        delays = [line.split("arrived after ")[1] for line in rows(trace("--packets", *captures.write()))]
+        self.assertEqual(delays, ["10.0 us"] * 3 + ["500.0 us"] + ["10.0 us"] * 2)
+
+    def test_clocks_that_drift_apart(self):
+        """No packet arrives, or is acknowledged, before it is sent, whatever they say."""
+        captures = Captures()
+        for psn in range(100):
+            captures.add(1000 * psn, request(SEND_ONLY, psn, 9))
+            captures.add(1000 * psn + 20, answer(psn))
+        captures.records[1][:] = [(now + (now - START) // 1000, data) for now, data in captures.records[1]]
+        text = trace("--packets", *captures.write())
+        self.assertIn("arrived after", text)
+        self.assertNotRegex(text, r"after [\d.]+ s")
+        del captures.records[0][-2]  # that the last request is sent
+        self.assertNotRegex(trace(*captures.write()), r"after [\d.]+ s")
+
+    def test_icmp_errors(self):
+        """They have the packet in them that they are about."""
+        captures = lossy()
+        refused = request(SEND_ONLY, 105, 64)
+        error = struct.pack(">BBHI", 3, 3, 0, 0) + refused
+        head = struct.pack(">BBHHHBBH4B4B", 0x45, 0, 20 + len(error), 0, 0, 64, 1, 0, *B, *A)
+        captures.add(60, head + error)
+        refused = ipv6(17, 1, 2, refused[20:])
+        error = ipv6(58, 2, 1, struct.pack(">BBHI", 1, 4, 0, 0) + refused)
+        captures.records[0].append((START + 60000, LINUX_ADDRESSES[:12] + b"\x86\xdd" + error))
+        self.assertEqual(trace(*captures.write()), LOSSY)
+
+    def test_tunnels(self):
+        """What is in them counts: here VXLAN, between addresses of the other version."""
+        frame = request(SEND_ONLY, 5, 64)
+        udp = frame[20:]
+        for inner in (b"\x08\0" + frame, b"\x86\xdd" + ipv6(17, 1, 2, udp)):
+            with self.subTest(inner[:2]):
+                captures = Captures()
+                data = struct.pack(">BBHI", 8, 0, 0, 0x100) + LINUX_ADDRESSES[:12] + inner
+                data = struct.pack(">HHHH", 0xC123, 4789, 8 + len(data), 0) + data
+                if inner.startswith(b"\x08"):
+                    outer, ends = b"\x86\xdd" + ipv6(17, 3, 4, data), "10.0.0.1 QP ? -> 10.0.0.2 QP 0x22"
+                else:
+                    head = struct.pack(">BBHHHBBH4B4B", 0x45, 0, 20 + len(data), 0, 0, 64, 17, 0, *A, *B)
+                    outer, ends = b"\x08\0" + head + data, "2001:db8::1 QP ? -> 2001:db8::2 QP 0x22"
+                captures.records[0].append((START, LINUX_ADDRESSES[:12] + outer))
+                text = trace(captures.both())
+                self.assertIn(ends, text)
+                self.assertIn("SEND             64  5 ", text)
+
+    def test_long_addresses(self):
+        """The columns of the summary stand below each other all the same."""
+        captures = Captures()
+        frame = ipv6(17, 1, 2, request(SEND_ONLY, 5, 64)[20:])
+        frame = frame[:8] + b"\x20\x01" * 8 + b"\x20\x02" * 8 + frame[40:]
+        captures.records[0].append((START, LINUX_ADDRESSES[:12] + b"\x86\xdd" + frame))
+        head, line = trace(captures.both()).splitlines()[-2:]
+        self.assertEqual(line[:head.index("PACKETS") + 7].split()[-3:], ["1", "64", "1"])
+
     def test_one_end_loses_nothing(self):
         """Of the sender alone it isn't known what was lost, but for what faults say."""
         captures = lossy()
@@ -249,6 +319,23 @@ class BothEnds(unittest.TestCase):
         found = rows(trace(captures.both()))
         self.assertIn("16777214..1        4     1       1  PSN 0 lost; acknowledged", found[0])
         self.assertIn("resent WRITE", found[2])
+
+    def test_forged_psns(self):
+        """They take no memory for all that are between them."""
+        captures = Captures()
+        for count in range(20):
+            captures.add(count, request(SEND_ONLY, count * 5_000_000 % 2**24, 9))
+        self.assertEqual(len(rows(trace("--packets", captures.both()))), 20)
+        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, 2**20)  # KiB
+
+    def test_a_forged_psn_in_a_message(self):
+        """The message isn't longer for that, and is acknowledged."""
+        captures = Captures()
+        for us, frame in enumerate(write_message(100, 104)):
+            captures.add(us, frame)
+        captures.add(2, request(WRITE_MIDDLE, 102 + 2**22, MTU))
+        captures.add(50, answer(104))
+        self.assertRegex(rows(trace(captures.both()))[0], r"WRITE +1280  100..104 +5 +acknowledged after")
 
     def test_rnr(self):
         captures = Captures()
@@ -453,6 +540,16 @@ class LinuxRxe(unittest.TestCase):
         self.assertIn("port 7174; QP 0x2d, from PSN 8950713", found[3])
         self.assertIn("CM DREQ", "\n".join(found))
         self.assertNotIn("QP 0x1 ", "\n".join(found))
+
+    def test_connection_of_two_ends_with_one_address(self):
+        """As of two processes on one node: the ids tell who says what."""
+        capture = (roce.CAPTURES / "rping.pcap").read_bytes()
+        path = pathlib.Path(FOLDER.name, "one-address.pcap")
+        path.write_bytes(capture.replace(bytes([10, 77, 0, 2]), bytes([10, 77, 0, 1])))
+        said = [[line[12:20] for line in rows(trace(one)) if " CM " in line]
+                for one in (roce.CAPTURES / "rping.pcap", path)]
+        self.assertEqual(said[0], said[1])
+        self.assertEqual({line[:2] for line in said[0]}, {"->", "<-"})
 
     def test_rejected(self):
         text = trace(roce.CAPTURES / "cm_rej_nolistener.pcap")
