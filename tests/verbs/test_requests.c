@@ -252,6 +252,9 @@ START_TEST(datagram_services_are_found)
 	event = next_event(server, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	passive = event->id;
 	check_data(event->param.ud.private_data, event->param.ud.private_data_len, "please", 180);
+	ck_assert_int_eq(passive->route.num_paths, 0); /* nothing was said of one */
+	ck_assert_ptr_null(passive->route.path_rec);
+	ck_assert_mem_eq(&passive->route.addr.addr.ibaddr.dgid, &active->route.path_rec->sgid, 16);
 	rdma_ack_cm_event(event);
 	create_qp(passive);
 	ck_assert_int_eq(passive->qp->state, IBV_QPS_RTS);

@@ -429,6 +429,8 @@ int rdma_refuse_route(const struct rdma_addr *addr, int error);
 int rdma_resolve_path(struct rdma_id *id, const struct ibv_path_record *asked);
 /* Fill in ibv.route from the addresses and id.path, which are set. 0 or ENOMEM. */
 int rdma_route_set(struct rdma_id *id);
+/* Its addresses alone: there is no path. */
+void rdma_route_set_gids(struct rdma_id *id);
 
 /*
  * rdma_qp.c: the QP of a connection through its states, 0 or an errno. What

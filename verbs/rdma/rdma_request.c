@@ -179,6 +179,15 @@ static uint8_t life_time_of(const struct cm_message *request)
 	return timeout ? timeout - 1 : CM_PACKET_LIFE_TIME;
 }
 
+/* A SIDR_REQ says nothing of the path: as with Linux such an id has none. */
+static int set_route(struct rdma_id *id, const struct cm_event *event)
+{
+	if (event->type == CM_EVENT_REQ_RECEIVED)
+		return rdma_route_set(id);
+	rdma_route_set_gids(id);
+	return 0;
+}
+
 static struct rdma_id *make_id(const struct rdma_record *request)
 {
 	struct rdma_id *listener = request->id, *id;
@@ -198,7 +207,7 @@ static struct rdma_id *make_id(const struct rdma_record *request)
 		set_ip_route(id, event);
 	else
 		set_ib_route(id, event);
-	if (rdma_id_use(id, request->device, &event->path.source) || rdma_route_set(id)) {
+	if (rdma_id_use(id, request->device, &event->path.source) || set_route(id, event)) {
 		rdma_id_free(id);
 		return NULL;
 	}

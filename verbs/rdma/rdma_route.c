@@ -39,6 +39,15 @@ static uint32_t flow_label(const struct rdma_addr *addr)
 	       FLOW_LABEL_MASK;
 }
 
+void rdma_route_set_gids(struct rdma_id *id)
+{
+	struct rdma_ib_addr *gids = &id->ibv.route.addr.addr.ibaddr;
+
+	gids->sgid = id->path.source;
+	gids->dgid = id->path.destination;
+	gids->pkey = htons(PKEY_DEFAULT);
+}
+
 int rdma_route_set(struct rdma_id *id)
 {
 	struct rdma_route *route = &id->ibv.route;
@@ -47,9 +56,7 @@ int rdma_route_set(struct rdma_id *id)
 		route->path_rec = calloc(1, sizeof(*route->path_rec));
 	if (!route->path_rec)
 		return refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a route");
-	route->addr.addr.ibaddr.sgid = id->path.source;
-	route->addr.addr.ibaddr.dgid = id->path.destination;
-	route->addr.addr.ibaddr.pkey = htons(PKEY_DEFAULT);
+	rdma_route_set_gids(id);
 	*route->path_rec = (struct ibv_sa_path_rec){
 		.dgid = id->path.destination,
 		.sgid = id->path.source,
