@@ -333,10 +333,14 @@ void hca_catch_up(struct hca *hca, uint64_t now)
 {
 	int rounds = CATCH_UP_ROUNDS, yields = CATCH_UP_YIELDS;
 
-	while (is_behind(hca, now) && rounds && yields) {
-		if (hca_progress(hca, now)) {
+	while (rounds && yields) {
+		bool any = hca_progress(hca, now);
+
+		if (!is_behind(hca, now))
+			return;
+		if (any) {
 			rounds--;
-		} else if (is_behind(hca, now)) { /* another thread receives */
+		} else { /* another thread receives */
 			hca->host->yield();
 			yields--;
 		}

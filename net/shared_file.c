@@ -28,12 +28,24 @@ bool shared_file_name(int fd, const char *path)
 	return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW) == 0;
 }
 
+/* In another user namespace 0 is another user, too. */
+static bool is_own_file(const struct stat *file)
+{
+	return S_ISREG(file->st_mode) && file->st_uid == geteuid();
+}
+
 bool shared_file_is_safe(int fd)
 {
 	struct stat file;
 
-	return fstat(fd, &file) == 0 && S_ISREG(file.st_mode) && file.st_uid == geteuid() &&
-	       (file.st_mode & 077) == 0;
+	return fstat(fd, &file) == 0 && is_own_file(&file) && (file.st_mode & 077) == 0;
+}
+
+bool shared_file_is_ours(int directory, const char *name)
+{
+	struct stat file;
+
+	return fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && is_own_file(&file);
 }
 
 int shared_file_open(int directory, const char *name, int flags)

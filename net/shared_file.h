@@ -25,7 +25,9 @@ bool shared_file_name(int fd, const char *path);
 
 /* Whether an open file is safely ours: any user can create files of any name. */
 bool shared_file_is_safe(int fd);
-/* Open one that is. -1 with errno: ENOENT alone says that there is none. */
+/* Whether there is one of our user's by that name, though it may not be opened. */
+bool shared_file_is_ours(int directory, const char *name);
+/* Open one that is safely ours. -1 with errno: ENOENT alone says that there is none. */
 int shared_file_open(int directory, const char *name, int flags);
 
 /*

@@ -67,15 +67,6 @@ void inbox_close(struct inbox_file *file)
 
 /* --- sweeping ------------------------------------------------------------------------------- */
 
-/* Any user can make files of our names; in another user namespace 0 is another user, too. */
-static bool is_ours(int directory, const char *name)
-{
-	struct stat file;
-
-	return fstatat(directory, name, &file, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(file.st_mode) &&
-	       file.st_uid == geteuid();
-}
-
 /* Whether the process lives, or may, whose inbox has the number @sender. */
 static bool is_alive(int directory, unsigned int version, uint64_t sender)
 {
@@ -88,7 +79,7 @@ static bool is_alive(int directory, unsigned int version, uint64_t sender)
 	fd = shared_file_open(directory, name, O_RDWR);
 	/* For lack of descriptors, say, it can't be known: files of a living process stay. */
 	if (fd < 0)
-		return is_ours(directory, name);
+		return shared_file_is_ours(directory, name);
 	alive = shared_file_is_locked(fd);
 	close(fd);
 	return alive;
@@ -152,7 +143,7 @@ static void sweep_name(const char *directory, int fd, const char *text)
 {
 	struct file_name name;
 
-	if (!parse_name(text, &name) || !is_ours(fd, text) ||
+	if (!parse_name(text, &name) || !shared_file_is_ours(fd, text) ||
 	    is_alive(fd, name.version, name.sender))
 		return;
 	if (name.ring && name.version == SHM_VERSION && is_awaited(directory, &name))

@@ -226,13 +226,17 @@ static void note_earlier(struct batch *batch, int error)
 		note_refusal(batch, &batch->connection->destination, error);
 }
 
-/* @earlier: see udp_is_icmp_error(). */
-static int send_copied(struct batch *batch, struct mmsghdr *messages, unsigned int count,
-		       int *earlier)
+/* Up to one that is spliced. @earlier: see udp_is_icmp_error(). */
+static int send_copied(struct batch *batch, unsigned int from, int *earlier)
 {
 	const int *fd = batch->connection ? &batch->connection->fd : &batch->address->send_fd;
-	int sent = send_batch(descriptor_number(fd), messages, count);
+	struct mmsghdr *messages = &batch->messages[from];
+	unsigned int count = 1;
+	int sent;
 
+	while (from + count < batch->datagrams && !batch->datagram[from + count].spliced)
+		count++;
+	sent = send_batch(descriptor_number(fd), messages, count);
 	if (sent >= 0 || !batch->connection || !udp_is_icmp_error(errno))
 		return sent;
 	*earlier = errno;
@@ -250,14 +254,11 @@ static int send_spliced(struct batch *batch, const struct datagram *datagram, in
 /* Returns how many datagrams were sent, or -1. */
 static int send_some(struct batch *batch, unsigned int from)
 {
-	struct datagram *datagram = &batch->datagram[from];
-	unsigned int count = 1;
-	int sent, earlier = 0;
+	const struct datagram *datagram = &batch->datagram[from];
+	int earlier = 0;
+	int sent = datagram->spliced ? send_spliced(batch, datagram, &earlier)
+				     : send_copied(batch, from, &earlier);
 
-	while (from + count < batch->datagrams && !datagram[count].spliced)
-		count++;
-	sent = datagram->spliced ? send_spliced(batch, datagram, &earlier)
-				 : send_copied(batch, &batch->messages[from], count, &earlier);
 	/* Else it may have been this one's, and is reported as what refuses it. */
 	if (earlier && sent > 0)
 		note_earlier(batch, earlier);
