@@ -264,6 +264,12 @@ struct link_ops {
 	 */
 	void (*after_fork_child)(struct link *link);
 
+	/*
+	 * The process ends: remove the files by which others would find it. By _exit() perhaps in a
+	 * signal handler. May be NULL for a link that has none.
+	 */
+	void (*at_exit)(struct link *link);
+
 	void (*close)(struct link *link);
 };
 

@@ -59,6 +59,13 @@ static void await_acks(struct device *device, struct end_patience *patience)
 	}
 }
 
+/* Other processes don't find it any more. */
+static void end_link(struct device *device)
+{
+	if (device->link->ops->at_exit)
+		device->link->ops->at_exit(device->link);
+}
+
 void device_flush_on_exit(struct device *device)
 {
 	struct end_patience patience = end_patience();
@@ -69,6 +76,7 @@ void device_flush_on_exit(struct device *device)
 	await_acks(device, &patience);
 	progress_release_descriptors(device->client);
 	hca_flush_on_exit(device->hca, clock_now());
+	end_link(device);
 	fault_link_report(device->link);
 	atomic_store(&device->ending, 0);
 	device_unlock(device);
@@ -93,8 +101,10 @@ void device_end(struct device *device)
 
 	if (!has_lock && !lock_at_end(device, &patience))
 		return;
-	if (device->hca)
+	if (device->hca) {
 		await_acks(device, &patience);
+		end_link(device);
+	}
 	if (has_lock)
 		return;
 	atomic_store(&device->ending, 0);

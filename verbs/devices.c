@@ -174,6 +174,8 @@ static void devices_after_fork_in_child(void)
  */
 static void devices_flush_on_exit(void)
 {
+	if (registry_is_copied())
+		return;
 	for (unsigned int i = 0; i < table.count; i++)
 		device_flush_on_exit(&table.devices[i]);
 }

@@ -248,12 +248,17 @@ static void forget_shown(void)
 	pthread_mutex_unlock(&registry.lock);
 }
 
-/* Not in a copy of the process, by vfork(2) for instance: that ends alone. */
+bool registry_is_copied(void)
+{
+	return atomic_load(&registry.pid) != getpid();
+}
+
+/* Not in a copy of the process: that ends alone. */
 void registry_exit_immediately(void)
 {
 	struct registry_hooks *hooks;
 
-	if (atomic_load(&registry.pid) != getpid())
+	if (registry_is_copied())
 		return;
 	/* There are cancellation points: the thread would end with locks, and the process not. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &(int){0});

@@ -11,6 +11,8 @@
 #ifndef URXE_VERBS_REGISTRY_H
 #define URXE_VERBS_REGISTRY_H
 
+#include <stdbool.h>
+
 #include "net/capture.h"
 #include "net/fault/injector.h"
 #include "verbs/configuration.h"
@@ -59,6 +61,12 @@ struct registry_hooks {
 
 /* In at_exit: the status of the process becomes @status. */
 void registry_exit_with(int status);
+
+/*
+ * Whether another process has opened the devices: this one is its child, or a copy of it that no
+ * handler of pthread_atfork() has seen, by vfork(2) or clone(2).
+ */
+bool registry_is_copied(void);
 
 /* The process ends at once, without exit(). */
 void registry_exit_immediately(void);

@@ -208,6 +208,14 @@ static void fault_link_after_fork_child(struct link *link)
 		inner->ops->after_fork_child(inner);
 }
 
+static void fault_link_at_exit(struct link *link)
+{
+	struct link *inner = ((struct fault_link *)link)->inner;
+
+	if (inner->ops->at_exit)
+		inner->ops->at_exit(inner);
+}
+
 /* What is held back still leaves: a wire doesn't forget packets when their sender exits. */
 static void fault_link_close(struct link *link)
 {
@@ -241,6 +249,7 @@ static const struct link_ops fault_link_ops = {
 	.sender = fault_link_sender,
 	.descriptors = fault_link_descriptors,
 	.after_fork_child = fault_link_after_fork_child,
+	.at_exit = fault_link_at_exit,
 	.close = fault_link_close,
 };
 

@@ -206,14 +206,12 @@ int inbox_create(struct inbox *inbox, const char *directory)
 	return error;
 }
 
-void inbox_destroy(struct inbox *inbox)
+void inbox_unlink(const struct inbox *inbox)
 {
 	char path[SHM_PATH];
 	uint64_t sender;
 	uint32_t ring;
 
-	if (!inbox->file)
-		return;
 	for (uint32_t member = 1; member <= ROSTER_MEMBERS; member++) {
 		if (!inbox_next_offer(inbox->file, member, &sender, &ring))
 			continue;
@@ -222,6 +220,13 @@ void inbox_destroy(struct inbox *inbox)
 	}
 	shm_path(path, inbox->directory, inbox->number, 0);
 	unlink(path);
+}
+
+void inbox_destroy(struct inbox *inbox)
+{
+	if (!inbox->file)
+		return;
+	inbox_unlink(inbox);
 	inbox_close(inbox->file);
 	descriptor_close(inbox->fd, &inbox->identity);
 	*inbox = (struct inbox){.fd = -1};

@@ -5,8 +5,8 @@
  * Its number is random and stands in the roster; so do files of a process that was killed and of
  * one that got its place in the roster never have one name.
  *
- * A process holds a lock on its inbox as long as it lives. A link that makes one removes the files
- * whose inbox nothing has locked: those of processes that were killed, or have exited. But not the
+ * A process holds a lock on its inbox as long as it lives, and removes it at its exit. A link that
+ * makes one removes the files whose inbox nothing has locked: those of dead processes. But not the
  * rings that a living process has in its inbox, and hasn't opened yet: what the dead sent last, an
  * acknowledgement perhaps, is in there.
  *
@@ -62,7 +62,8 @@ struct inbox {
 
 /* Make one, and sweep what dead processes left in @directory. Returns 0 or an errno. */
 int inbox_create(struct inbox *inbox, const char *directory);
-/* Remove it, and the rings that weren't opened. */
+/* Remove its file, and the rings that weren't opened: no other process finds them. */
+void inbox_unlink(const struct inbox *inbox);
 void inbox_destroy(struct inbox *inbox);
 void inbox_after_fork_child(struct inbox *inbox);
 

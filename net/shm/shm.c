@@ -193,6 +193,14 @@ static void shm_after_fork_child(struct link *base)
 	link->udp->ops->after_fork_child(link->udp);
 }
 
+static void shm_at_exit(struct link *base)
+{
+	struct shm_link *link = (struct shm_link *)base;
+
+	if (link->roster)
+		inbox_unlink(&link->inbox);
+}
+
 static void shm_close(struct link *base)
 {
 	struct shm_link *link = (struct shm_link *)base;
@@ -228,6 +236,7 @@ static const struct link_ops shm_ops = {
 	.descriptors = shm_descriptors,
 	.capture = shm_capture,
 	.after_fork_child = shm_after_fork_child,
+	.at_exit = shm_at_exit,
 	.close = shm_close,
 };
 

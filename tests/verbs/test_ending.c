@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Hardware answers for a process: what a process has received, and seen the completion of, is
- * acknowledged, whichever way it ends then.
+ * acknowledged, whichever way it ends then. And nothing of it stays in /dev/shm.
  */
 #include <dlfcn.h>
+#include <glob.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +29,7 @@
 static struct {
 	_Atomic uint32_t sender, receiver; /* numbers of queue pairs, when there are */
 	_Atomic bool ready;
+	char inbox[NAME_MAX]; /* of the one; "": its link has none */
 } * shared;
 
 static struct pair pair;
@@ -191,6 +197,78 @@ START_TEST(received_last_without_a_cpu)
 }
 END_TEST
 
+/* --- what is in /dev/shm --------------------------------------------------------------------- */
+
+static bool is_mapped(ino_t file)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned long inode;
+	bool mapped = false;
+	char line[256];
+
+	must(maps);
+	while (!mapped && fgets(line, sizeof(line), maps))
+		mapped = sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1 && inode == file;
+	fclose(maps);
+	return mapped;
+}
+
+/* That of a process without peers. */
+static void find_inbox(void)
+{
+	glob_t found = {};
+	struct stat file;
+
+	glob("/dev/shm/urxe-shm-*-0", 0, NULL, &found);
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (stat(found.gl_pathv[i], &file) == 0 && is_mapped(file.st_ino))
+			strcpy(shared->inbox, found.gl_pathv[i]);
+	}
+	globfree(&found);
+}
+
+/* No handlers of pthread_atfork() run. */
+static pid_t fork_unseen(void)
+{
+	return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+}
+
+static void check_that_it_stays(pid_t (*copy)(void))
+{
+	pid_t child = copy();
+
+	if (child == 0)
+		leave_by_exit(0);
+	must(exit_status(child) == 0);
+	must(!*shared->inbox || access(shared->inbox, F_OK) == 0);
+}
+
+static void open_and_leave(void (*leave)(int status))
+{
+	const char *link = getenv("URXE_LINK");
+
+	fixture_open();
+	find_inbox();
+	must(!link || strcmp(link, "shm") != 0 || *shared->inbox);
+	check_that_it_stays(fork);
+	check_that_it_stays(fork_unseen);
+	leave(0);
+}
+
+START_TEST(inbox_is_removed)
+{
+	pid_t child = fork();
+
+	must(child >= 0);
+	if (child == 0) {
+		open_and_leave(ways[_i]);
+		_exit(1);
+	}
+	ck_assert_int_eq(exit_status(child), 0);
+	ck_assert_int_ne(access(shared->inbox, F_OK), 0);
+}
+END_TEST
+
 static void share(void)
 {
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
@@ -213,6 +291,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, share, unshare_all);
 	tcase_add_loop_test(tests, received_last, 0, ROUNDS * sizeof(ways) / sizeof(ways[0]));
 	tcase_add_test(tests, received_last_without_a_cpu);
+	tcase_add_loop_test(tests, inbox_is_removed, 0, sizeof(ways) / sizeof(ways[0]));
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
