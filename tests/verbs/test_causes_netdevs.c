@@ -17,6 +17,7 @@
 #define SILENT "10.99.0.77" /* which no host has */
 #define BEYOND "192.0.2.1"  /* to which there is no route */
 #define PORT 7471
+#define PORT_RANGE "/proc/sys/net/ipv4/ip_local_port_range"
 
 static struct rdma_event_channel *channel;
 
@@ -159,6 +160,34 @@ static void no_port_left(void)
 	ck_assert_int_eq(errno, EADDRNOTAVAIL);
 }
 
+static void resolve_without_ports(struct rdma_cm_id *id, int error)
+{
+	static const struct sockaddr_in any = {.sin_family = AF_INET};
+
+	ck_assert(write_file(PORT_RANGE, "40000 40001"));
+	while (bind(socket(AF_INET, SOCK_DGRAM, 0), (const struct sockaddr *)&any, sizeof(any)) ==
+	       0)
+		;
+	ck_fails(rdma_resolve_addr(id, NULL, socket_address(SILENT, PORT), 1000), error);
+	ck_assert(write_file(PORT_RANGE, "32768 60999"));
+}
+
+static void no_udp_port(void)
+{
+	struct rdma_cm_id *bound = make_id();
+
+	ck_assert_int_eq(rdma_bind_addr(bound, socket_address(NODE, PORT)), 0);
+	resolve_without_ports(open_id(channel, RDMA_PS_TCP), EAGAIN);
+}
+
+static void no_udp_port_of_an_address(void)
+{
+	struct rdma_cm_id *bound = make_id();
+
+	ck_assert_int_eq(rdma_bind_addr(bound, socket_address(NODE, PORT)), 0);
+	resolve_without_ports(bound, EADDRINUSE);
+}
+
 static const struct cause_row rows[] = {
 	{CAUSE_NODE_NOT_LOCAL, loopback_that_is_down, "has none on an interface that is up"},
 	{CAUSE_PATH_NO_NEIGHBOUR, path_without_route,
@@ -171,6 +200,8 @@ static const struct cause_row rows[] = {
 	 "the kernel refused to send to that address: Message too long; "},
 	{CAUSE_CM_NO_PORT_LEFT, no_port_left, "the processes of this user have all"},
 	{CAUSE_CM_NO_ROUTE, route_goes, "to 10.99.0.77 port 7471: Cannot assign requested address"},
+	{CAUSE_CM_NO_UDP_PORT, no_udp_port, "to 10.99.0.77 port 7471"},
+	{CAUSE_CM_NO_UDP_PORT, no_udp_port_of_an_address, "to 10.99.0.77 port 7471"},
 };
 
 static const struct cause_table table = {

@@ -305,8 +305,10 @@ int rdma_refuse_route(const struct rdma_addr *addr, int error)
 	const struct rdma_addr ip = rdma_ip_addresses(addr);
 	char text[RDMA_ADDRESS_TEXT];
 
-	return refuse(error, CAUSE_CM_NO_ROUTE, "to %s: %s", rdma_address_text(&ip.dst_addr, text),
-		      strerror(error));
+	rdma_address_text(&ip.dst_addr, text);
+	if (error == EAGAIN || error == EADDRINUSE) /* of connect(2), of bind(2) */
+		return refuse(error, CAUSE_CM_NO_UDP_PORT, "to %s", text);
+	return refuse(error, CAUSE_CM_NO_ROUTE, "to %s: %s", text, strerror(error));
 }
 
 /* Packets would leave from @source, which is no device's. ENODEV, for an ADDR_ERROR. */
