@@ -85,7 +85,7 @@ static int map_error(const struct slot *slot, const struct mapping *mapping, boo
 	if (slot->datagram)
 		return ENOTSUP;
 	if (slot->kind != CONNECTED)
-		return ENOTCONN;
+		return EINVAL;
 	if (remote && mapping->index < 0)
 		return ENOMEM;
 	return remote && overlaps(slot, mapping) ? EINVAL : 0;
@@ -265,7 +265,7 @@ static struct result write_all(int fd, const uint8_t *data, unsigned int length,
 	unsigned int done = 0;
 	struct result result = {};
 
-	while (done < length) {
+	do {
 		result = result_of(riowrite(fd, data + done, length - done, offset + done, 0));
 		if (result.value < 0 && result.error == EAGAIN)
 			poll(NULL, 0, 1);
@@ -273,7 +273,7 @@ static struct result write_all(int fd, const uint8_t *data, unsigned int length,
 			break;
 		else
 			done += result.value;
-	}
+	} while (done < length && result.value != 0);
 	return done ? (struct result){.value = done} : result;
 }
 
@@ -298,8 +298,8 @@ void step_write_mapped(struct slot *any)
 	if (!is_whole(slot) || !is_settled(slot->peer, offset, offset + length))
 		return;
 	written = write_expected(slot->peer, offset, data, length);
-	check_result(slot, "write", write_all(slot->fds[RSOCKETS], data, length, offset),
-		     length && !written ? -1 : (long)written, length && !written ? EINVAL : 0);
+	check_result(slot, "write", write_all(slot->fds[RSOCKETS], data, length, offset), written,
+		     0);
 	mapped_tell(slot);
 	mapped_check(slot->peer);
 }

@@ -246,6 +246,26 @@ START_TEST(ack_timeout_as_asked)
 }
 END_TEST
 
+/* As on Linux it is the queue pair that hasn't so many bits. */
+START_TEST(ack_timeout_of_more_bits)
+{
+	struct rdma_cm_id *active = open_id(client, listener->ps), *passive;
+	struct rdma_conn_param param = parameters("");
+
+	set_ack_timeout(active, 255);
+	resolve(active, PORT);
+	ck_assert_int_eq(active->route.path_rec->packet_life_time, 30);
+	create_qp(active);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	passive = next_request();
+	create_qp(passive);
+	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_CONNECT_ERROR, -EINVAL);
+	destroy(active);
+	destroy(passive);
+}
+END_TEST
+
 START_TEST(both_disconnect)
 {
 	struct rdma_cm_id *active, *passive;
@@ -495,10 +515,10 @@ int main(void)
 	tcase_set_timeout(connections, 60);
 	tcase_add_checked_fixture(connections, setup, teardown);
 	ADD(connections, request_tells_all, parameters_are_checked, shared_receive_queues_are_told,
-	    reply_tells_all, queue_pairs_follow, ack_timeout_as_asked, both_disconnect,
-	    defaults_of_accept, queue_pairs_of_the_application, established_by_notification,
-	    extensions_travel, extensions_travel_back, reply_is_taken_back, queue_pair_fails,
-	    slow_applications);
+	    reply_tells_all, queue_pairs_follow, ack_timeout_as_asked, ack_timeout_of_more_bits,
+	    both_disconnect, defaults_of_accept, queue_pairs_of_the_application,
+	    established_by_notification, extensions_travel, extensions_travel_back,
+	    reply_is_taken_back, queue_pair_fails, slow_applications);
 	suite_add_tcase(suite, connections);
 	return run_suite(suite);
 }

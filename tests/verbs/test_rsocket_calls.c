@@ -97,7 +97,7 @@ START_TEST(unconnected)
 	ck_fails(rshutdown(fd, SHUT_RDWR), ENOTCONN);
 	ck_fails(raccept(fd, NULL, NULL), EINVAL);
 	ck_fails(rgetpeername(fd, (struct sockaddr *)&name, &length), ENOTCONN);
-	ck_fails(riomap(fd, &byte, 1, 0, 0, -1), ENOTCONN);
+	ck_fails(riomap(fd, &byte, 1, 0, 0, -1), EINVAL);
 	ck_fails((ssize_t)riowrite(fd, &byte, 1, 0, 0), ENOTCONN);
 	ck_assert_int_eq(rgetsockname(fd, (struct sockaddr *)&name, &length), 0);
 	ck_assert_int_eq(name.sin_family, AF_INET);

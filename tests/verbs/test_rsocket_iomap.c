@@ -378,7 +378,7 @@ END_TEST
 
 START_TEST(refused)
 {
-	ck_fails((ssize_t)riowrite(server, "a", 1, 0, 0), EINVAL); /* nothing is mapped */
+	ck_assert_uint_eq(riowrite(server, "a", 1, 0, 0), 0); /* nothing is mapped */
 	ck_fails(riomap(client, mapped, 0, PROT_WRITE, 0, 0), EINVAL);
 	ck_fails(riomap(client, mapped, 1, PROT_EXEC, 0, 0), EINVAL);
 	ck_fails(riomap(client, mapped, 1, PROT_WRITE, MAP_PRIVATE, 0), EINVAL);
@@ -392,7 +392,7 @@ START_TEST(refused)
 	ck_assert_int_eq(riomap(server, mapped, 100, PROT_NONE, 0, 7), 7);
 	ck_assert_int_eq(riounmap(server, mapped, 100), 0);
 	tell();
-	ck_fails((ssize_t)riowrite(server, "a", 1, 100, 0), EINVAL);
+	ck_assert_uint_eq(riowrite(server, "a", 1, 100, 0), 0);
 	ck_assert_uint_eq(riowrite(server, "a", 1, 99, 0), 1);
 	ck_assert_uint_eq(riowrite(server, data, 10, 95, 0), 5); /* up to the end */
 }

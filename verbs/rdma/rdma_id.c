@@ -14,8 +14,6 @@
 #include "verbs/rdma/rdma.h"
 #include "verbs/registry.h"
 
-#define ACK_TIMEOUT_MAX 31 /* five bits (IBA 9.7.6.1.3) */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cancel_state; /* of the thread that has it */
 static struct rdma_id *ids;
@@ -316,16 +314,11 @@ static int set_family_only(struct rdma_id *id, const void *value, size_t length)
 
 static int set_ack_timeout(struct rdma_id *id, const void *value, size_t length)
 {
-	uint8_t timeout = *(const uint8_t *)value;
-
-	if ((id->ibv.qp_type != IBV_QPT_RC && id->ibv.qp_type != IBV_QPT_XRC_SEND) ||
-	    timeout > ACK_TIMEOUT_MAX)
-		return refuse(
-			EINVAL, CAUSE_CM_OPTION_VALUE,
-			"rdma_set_option(ACK_TIMEOUT): %u of at most %d, for an id with queue "
-			"pairs of type %d",
-			timeout, ACK_TIMEOUT_MAX, id->ibv.qp_type);
-	id->ack_timeout = timeout;
+	if (id->ibv.qp_type != IBV_QPT_RC && id->ibv.qp_type != IBV_QPT_XRC_SEND)
+		return refuse(EINVAL, CAUSE_CM_OPTION_VALUE,
+			      "rdma_set_option(ACK_TIMEOUT): an id with queue pairs of type %d",
+			      id->ibv.qp_type);
+	id->ack_timeout = *(const uint8_t *)value;
 	id->ack_timeout_set = true;
 	return 0;
 }

@@ -49,7 +49,8 @@ static void destroy_queues(struct rdma_cm_id *id)
 /* --- QPs ------------------------------------------------------------------------- */
 
 /*
- * Before there is anything to connect to. Datagram QPs have nothing else (Linux: cma_init_ud_qp()).
+ * Before there is anything to connect to, whatever state is asked for. Datagram QPs have nothing
+ * else (Linux: cma_init_ud_qp()).
  */
 static void initial_attr(const struct rdma_id *id, struct ibv_qp_attr *attr, int *mask)
 {
@@ -85,8 +86,7 @@ int urxe_rdma_init_qp_attr(struct rdma_cm_id *ibv, struct ibv_qp_attr *attr, int
 		error = EINVAL;
 	else if (id->cm && ibv->qp_type != IBV_QPT_UD)
 		error = cm_qp_attr(id->cm, attr, mask);
-	else if (ibv->qp_type == IBV_QPT_UD ||
-		 (attr->qp_state == IBV_QPS_INIT && id->state != RDMA_STATE_LISTEN))
+	else if (ibv->qp_type == IBV_QPT_UD || id->state != RDMA_STATE_LISTEN)
 		initial_attr(id, attr, mask);
 	else
 		error = EINVAL;

@@ -98,7 +98,8 @@ static void set_default_path(struct rdma_id *id, uint32_t mtu)
 	};
 	id->mtu = min_u32(source_mtu(id), hca_mtu(mtu));
 	/* A timer that is off says nothing of the path. */
-	id->packet_life_time = id->ack_timeout ? id->ack_timeout - 1 : CM_PACKET_LIFE_TIME;
+	id->packet_life_time = id->ack_timeout ? min_u32(id->ack_timeout - 1, PATH_LIFE_TIME_MAX)
+					       : CM_PACKET_LIFE_TIME;
 }
 
 /* A GID that isn't that of the address is another route than the one that was resolved. */

@@ -61,7 +61,7 @@ static off_t map_locked(struct rsocket *rs, void *buffer, size_t length, bool re
 	if (!map)
 		*error = refuse(ENOMEM, CAUSE_OUT_OF_MEMORY, "for a mapping of an rsocket");
 	else if (rs->state != RSOCKET_CONNECTED && rs->state != RSOCKET_ACCEPTING)
-		*error = ENOTCONN;
+		*error = EINVAL;
 	if (!*error) {
 		map->index = remote ? free_index(rs) : -1;
 		/* An address is as good as any other number that isn't taken. */
@@ -218,7 +218,7 @@ static size_t write_piece(struct rsocket *rs, const uint8_t *from, size_t length
 	*error = rsocket_is_opening(rs)		     ? EAGAIN
 		 : !rs->sends			     ? rsocket_why_ended(rs)
 		 : !rsocket_iomap_tell(rs)	     ? EAGAIN
-		 : !find_mapping(rs, offset, &place) ? EINVAL
+		 : !find_mapping(rs, offset, &place) ? ENXIO
 		 : room == 0			     ? EAGAIN
 						     : 0;
 	if (*error == EAGAIN)
@@ -248,6 +248,8 @@ static size_t write_pieces(struct rsocket *rs, const uint8_t *from, size_t lengt
 			*error = rsocket_wait(rs, TIME_NEVER);
 	}
 	pthread_mutex_unlock(&rs->lock);
+	if (*error == ENXIO) /* as librdmacm has it, none: nothing is written there */
+		*error = 0;
 	return done;
 }
 
