@@ -136,6 +136,8 @@ int command_trace(int argc, char **argv)
 
 	if (argp_parse(&argp, argc, argv, 0, NULL, &arguments))
 		return EXIT_REFUSED;
+	if (arguments.view.from > arguments.view.to)
+		die("--from is later than --to");
 	for (unsigned int i = 0; i < arguments.path_count; i++)
 		trace_read(trace, arguments.paths[i]);
 	where = arguments.path_count == 1 ? *arguments.paths : "any of these files";

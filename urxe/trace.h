@@ -38,7 +38,7 @@ struct cm {
 	uint32_t psn; /* REQ, REP: where it begins */
 	unsigned int reason;
 	char *service;
-	unsigned int end; /* that sends it, of the conversation that it has connected */
+	unsigned int end; /* that sends it, of the connection's conversation; 0: it isn't known */
 };
 
 struct record {

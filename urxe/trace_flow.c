@@ -354,11 +354,12 @@ static void distribute_records(struct trace *trace, const struct connections *co
 	for (unsigned int i = 0; i < connections->count; i++) {
 		const struct connection *connection = connections->all[i];
 
-		for (unsigned int k = 0; connection->conversation && k < connection->record_count;
-		     k++) {
+		for (unsigned int k = 0; k < connection->record_count; k++) {
 			struct record *record = connection->records[k];
 
 			record->cm->end = connection_end(connection, record) ^ connection->first;
+			if (!connection->conversation) /* it was rejected, perhaps */
+				continue;
 			conversation_add_record(connection->conversation, record);
 			record->flow->conversation->lent++;
 		}

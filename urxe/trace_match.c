@@ -58,9 +58,14 @@ struct places {
 	unsigned int count;
 };
 
+/* Of what the connection managers of one address send each other there is one flow. */
 static unsigned int end_of(const struct conversation *conversation, const struct record *record)
 {
-	return record->flow->conversation == conversation ? record->flow->end : record->cm->end;
+	const struct flow *flow = record->flow;
+
+	if (flow->conversation != conversation || (record->cm && flow->source == flow->destination))
+		return record->cm->end;
+	return flow->end;
 }
 
 static void find_places(const struct trace *trace, const struct conversation *conversation,

@@ -509,6 +509,7 @@ class Output(unittest.TestCase):
             (["--qp", "x", path], "and not x"),
             (["--qp", "77", path], f"no packets from or to queue pair 0x4d in {path}"),
             (["--from", "-1", path], "-1 is no number"),
+            (["--from", "0.2", "--to", "0.1", path], "--from is later than --to"),
             (["/nonexistent.pcap"], "/nonexistent.pcap: No such file"),
             ([__file__], "can't be read"),
             ([], "no captures"),
@@ -543,13 +544,15 @@ class LinuxRxe(unittest.TestCase):
 
     def test_connection_of_two_ends_with_one_address(self):
         """As of two processes on one node: the ids tell who says what."""
-        capture = (roce.CAPTURES / "rping.pcap").read_bytes()
         path = pathlib.Path(FOLDER.name, "one-address.pcap")
-        path.write_bytes(capture.replace(bytes([10, 77, 0, 2]), bytes([10, 77, 0, 1])))
-        said = [[line[12:20] for line in rows(trace(one)) if " CM " in line]
-                for one in (roce.CAPTURES / "rping.pcap", path)]
-        self.assertEqual(said[0], said[1])
-        self.assertEqual({line[:2] for line in said[0]}, {"->", "<-"})
+        for name in "rping.pcap", "cm_rej_nolistener.pcap":
+            with self.subTest(name):
+                capture = (roce.CAPTURES / name).read_bytes()
+                path.write_bytes(capture.replace(bytes([10, 77, 0, 2]), bytes([10, 77, 0, 1])))
+                said = [[line[12:22] for line in rows(trace(one)) if " CM " in line]
+                        for one in (roce.CAPTURES / name, path)]
+                self.assertEqual(said[0], said[1])
+                self.assertEqual({line[:2] for line in said[0]}, {"->", "<-"})
 
     def test_rejected(self):
         text = trace(roce.CAPTURES / "cm_rej_nolistener.pcap")
