@@ -139,6 +139,8 @@ static _Noreturn void refuse_start(const struct fuzz *fuzz, const struct fuzz_ru
 
 	if (fuzz->interrupted)
 		exit(128 + fuzz->interrupted);
+	if (fuzz->unwritable)
+		exit(EXIT_REFUSED);
 	if (run->hung)
 		die("the program doesn't end without any fault, within %.0f s; see --timeout",
 		    run->seconds);
@@ -199,6 +201,8 @@ static enum fuzz_outcome judge(const struct fuzz *fuzz, struct fuzz_place *place
 	struct fuzz_run *run = &place->run;
 	enum fuzz_outcome reported = fuzz_check(fuzz, run);
 
+	if (fuzz->unwritable)
+		return FUZZ_UNTRIED;
 	if (run->hung)
 		return fuzz->interrupted ? FUZZ_UNTRIED : FUZZ_HANG;
 	if (fuzz_crash_signal(run->status))
@@ -233,7 +237,7 @@ static double timeout_of(const struct fuzz *fuzz, const struct fuzz_place *place
 
 static void try_all(struct fuzz *fuzz)
 {
-	for (unsigned int i = 0; i < fuzz->place_count && !fuzz->interrupted; i++) {
+	for (unsigned int i = 0; i < fuzz->place_count && !fuzz_has_stopped(fuzz); i++) {
 		struct fuzz_place *place = &fuzz->places[i];
 
 		if (!fuzz->keep_going && hangs_enough(fuzz, place))
@@ -373,5 +377,7 @@ int command_fuzz(int argc, char **argv)
 	remove_files(&fuzz);
 	if (fuzz.interrupted)
 		return 128 + fuzz.interrupted;
+	if (fuzz.unwritable)
+		return EXIT_REFUSED;
 	return findings ? EXIT_FAILURE : EXIT_SUCCESS;
 }

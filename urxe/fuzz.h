@@ -108,6 +108,7 @@ struct fuzz {
 	json_t *known_reports;
 	unsigned int runs; /* how many names of output files are used */
 	int interrupted;   /* by this signal; 0 */
+	bool unwritable;   /* the last run wasn't one: it could write nowhere */
 
 	struct fuzz_usage usage;
 	struct fuzz_place *places;
@@ -115,6 +116,12 @@ struct fuzz {
 	struct fuzz_left_out left_out[FAULT_CALLS];
 	unsigned int left_out_count;
 };
+
+/* Places may be left that weren't tried. */
+static inline bool fuzz_has_stopped(const struct fuzz *fuzz)
+{
+	return fuzz->interrupted || fuzz->unwritable;
+}
 
 static inline bool fuzz_is_finding(enum fuzz_outcome outcome)
 {

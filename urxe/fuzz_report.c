@@ -208,7 +208,7 @@ static void print_left_out(const struct fuzz *fuzz)
 		       fuzz->left_out[i].tried);
 	if (fuzz->left_out_count)
 		puts(".");
-	if (count_outcome(fuzz, FUZZ_UNTRIED) && !fuzz->interrupted)
+	if (count_outcome(fuzz, FUZZ_UNTRIED) && !fuzz_has_stopped(fuzz))
 		printf("%u places are left out, as others like them hang; see --keep-going.\n",
 		       count_outcome(fuzz, FUZZ_UNTRIED));
 }

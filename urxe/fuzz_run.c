@@ -227,8 +227,10 @@ static char *create_output(struct fuzz *fuzz)
 		if (file >= 0)
 			close(file);
 		/* What else is against it the process says that opens it. */
-		if (file >= 0 || errno != EEXIST)
+		if (file >= 0 || errno != EEXIST) {
+			fuzz->unwritable = file < 0;
 			return path;
+		}
 		free(path);
 	}
 }

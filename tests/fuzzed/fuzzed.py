@@ -232,6 +232,17 @@ class Commands(unittest.TestCase):
             self.assertEqual((said.returncode, os.listdir(comma)), (2, []), said.stderr)
             self.assertIn("has a comma", said.stderr)
 
+    def test_folder_that_goes(self):
+        """A run that can't be made isn't one in which nothing was found."""
+        with tempfile.TemporaryDirectory() as folder:
+            kept = pathlib.Path(folder, "kept")
+            script = f"{shlex.quote(str(program('clean')))}; rm -r {kept}"
+            said = fuzz("--json", *PATIENT, "--no-check", "--only", "ibv_alloc_pd", "--output", kept, "--",
+                        "sh", "-c", script)
+        self.assertEqual(said.returncode, 2, said.stdout)
+        self.assertEqual(said.stderr, f"urxe: {kept}/1.txt: No such file or directory\n")
+        self.assertEqual({place["outcome"] for place in places(said).values()}, {"untried"})
+
     def test_no_folder_for_files(self):
         self.refused("/dev/null: ", "--output", "/dev/null", "--", "true")
         said = subprocess.run([URXE, "fuzz", "--", "sh", "-c", "readlink /proc/self/fd/1; exit 1"],
