@@ -103,13 +103,20 @@ static bool lock_file(struct capture *capture, int fd)
 	capture->pipe = fstat(fd, &status) < 0 || !S_ISREG(status.st_mode);
 	if (capture->pipe)
 		return true;
-	/* Where the file system has no locks, each is the one. */
-	if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
-		fault_notes_remove(capture->path);
-		return ftruncate(fd, 0) == 0;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno == EWOULDBLOCK) {
+			lock_shared(fd);
+			return false;
+		}
+		/* Where the file system has no locks, each is the one. */
+		if (status.st_size)
+			log_warn("capture %s: what is in it is replaced, be it of another process: "
+				 "the file system has no locks (%%p in its name makes a file for "
+				 "each)",
+				 capture->path);
 	}
-	lock_shared(fd);
-	return false;
+	fault_notes_remove(capture->path);
+	return ftruncate(fd, 0) == 0;
 }
 
 /* Returns 0 or an errno. */

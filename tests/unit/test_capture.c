@@ -21,6 +21,7 @@
 #include "net/log.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 
 static char directory[] = "/tmp/urxe-capture-XXXXXX";
 static char name[128], expanded[128];
@@ -299,17 +300,28 @@ int flock(int fd, int operation)
 	return -1;
 }
 
-/* It has its header, and nothing of an earlier run. */
+/*
+ * It has its header, and nothing of an earlier run; nor of a process that still runs, which can't
+ * be known.
+ */
 START_TEST(file_system_without_locks)
 {
+	static struct said said;
 	struct path path = vector_path();
-	struct capture *capture = capture_open(name);
+	struct capture *capture;
 
+	without_locks = true;
+	said_begin(&said);
+	capture = capture_open(name);
+	said_end(&said);
+	ck_assert_str_eq(said.text, "");
 	ck_assert_ptr_nonnull(capture);
 	send_vector(capture, &path, 0);
 	capture_close(capture);
-	without_locks = true;
+	said_begin(&said);
 	capture = capture_open(name);
+	said_end(&said);
+	ck_assert_ptr_nonnull(strstr(said.text, "the file system has no locks (%p in its name"));
 	ck_assert_ptr_nonnull(capture);
 	send_vector(capture, &path, 0);
 	capture_close(capture);
