@@ -257,16 +257,18 @@ static bool place_early(struct qp *qp, uint32_t index, const struct packet *pack
 /* Keep the response until those before it have come. */
 static void keep_early(struct qp *qp, const struct packet *packet)
 {
-	uint32_t index;
+	uint32_t index = send_queue_find(&qp->sq, packet->psn);
+	const struct send_wqe *wqe = send_queue_at(&qp->sq, index);
+	bool fits = packet->op->flags & wqe->kind->response;
 
-	missing_note(qp, psn_add(packet->psn, 1));
-	if (!missing_wants(qp, packet))
+	/* One of another kind doesn't answer its request: that fails when it comes in order. */
+	missing_note(qp, psn_add(packet->psn, fits));
+	if (!fits || !missing_wants(qp, packet))
 		return;
-	index = send_queue_find(&qp->sq, packet->psn);
 	if (!missing_keep(qp, packet, place_early(qp, index, packet)))
 		return;
 	qp->observed->done.losses.packets_kept++;
-	recovery_count_acked(qp, send_queue_at(&qp->sq, index)->packet_cost, false);
+	recovery_count_acked(qp, wqe->packet_cost, false);
 }
 
 /*

@@ -305,6 +305,53 @@ START_TEST(nak_behind_a_missing_response)
 }
 END_TEST
 
+/* The network may deliver an older NAK behind a refusal, which stays the last word. */
+START_TEST(older_nak_behind_a_refusal)
+{
+	static const struct {
+		uint32_t request;
+		uint8_t syndrome;
+	} older[] = {{1, 0x60}, {2, 0x60}, {2, 0x25}};
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
+	peer_post(&peer, IBV_WR_SEND, 10, 1);
+	peer_post(&peer, IBV_WR_SEND, 10, 2);
+	peer_see_requests(&peer, FIRST_PSN, 3);
+	peer_acknowledge(&peer, FIRST_PSN + 2, 0x61);
+	peer_acknowledge(&peer, FIRST_PSN + older[_i].request, older[_i].syndrome);
+	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	peer_expect_failure(&peer, 2, 3, IBV_WC_REM_INV_REQ_ERR);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* A response of another kind than its request acknowledges what is before that, but not that. */
+START_TEST(bad_response_behind_a_missing_one)
+{
+	struct peer peer;
+
+	peer_create_requester(&peer, NULL);
+	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
+	peer_post(&peer, IBV_WR_SEND, 10, 1);
+	peer_post(&peer, IBV_WR_SEND, 10, 2);
+	peer_see_requests(&peer, FIRST_PSN, 3);
+	peer_respond(&peer, _i ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 2,
+		     0x1f, 0);
+	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	world_expect_none(peer.node, 10000);
+	peer_respond(&peer, _i ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 2,
+		     0x1f, 0);
+	peer_expect_failure(&peer, 2, 3, IBV_WC_BAD_RESP_ERR);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* What was kept behind a request that is refused is given up with its own. */
 START_TEST(refused_before_what_was_kept)
 {
@@ -475,6 +522,8 @@ int main(void)
 	tcase_add_test(tcase, read_what_is_lost_again);
 	tcase_add_test(tcase, read_all_that_is_missing);
 	tcase_add_loop_test(tcase, nak_behind_a_missing_response, 0, 2);
+	tcase_add_loop_test(tcase, older_nak_behind_a_refusal, 0, 3);
+	tcase_add_loop_test(tcase, bad_response_behind_a_missing_one, 0, 2);
 	tcase_add_test(tcase, refused_before_what_was_kept);
 	tcase_add_test(tcase, nak_behind_a_missing_response_is_over);
 	tcase_add_test(tcase, nak_of_the_connection_before);
