@@ -111,6 +111,7 @@ struct recovery {
 	uint64_t expired_at; /* when it was to expire, before it was put off; 0: it wasn't */
 	uint64_t probe_at;
 	uint64_t rnr_until;
+	uint32_t rnr_psn; /* which the receiver wasn't ready for */
 
 	/* One packet at a time is timed, never one that was retransmitted (Karn's rule). */
 	bool timing;

@@ -116,6 +116,7 @@ static const struct recovery_transition transitions[RECOVERY_STATES][RECOVERY_EV
 	[RECOVERY_SECOND_PROBE][EVENT_MIGRATED] = {recovery_probe_path, RECOVERY_HEAD_PROBE},
 
 	[RECOVERY_RNR_WAIT][EVENT_ACKED_BEYOND] = {recovery_acked, RECOVERY_RNR_WAIT},
+	[RECOVERY_RNR_WAIT][EVENT_RNR_NAK] = {recovery_pause, RECOVERY_RNR_WAIT},
 	[RECOVERY_RNR_WAIT][EVENT_RNR_OVER] = {recovery_resume, RECOVERY_SENDING},
 };
 
@@ -321,8 +322,10 @@ void recovery_on_rnr_nak(struct qp *qp, uint64_t delay, uint64_t now)
 {
 	struct recovery *recovery = &qp->recovery;
 
-	if (recovery->state == RECOVERY_RNR_WAIT)
-		return; /* one pause for all the packets that were under way */
+	/* One pause for all the packets that were under way, unless the receiver has gone on. */
+	if (recovery->state == RECOVERY_RNR_WAIT && qp->requester.unacked == recovery->rnr_psn)
+		return;
+	recovery->rnr_psn = qp->requester.unacked;
 	recovery->rnr_until = now + delay;
 	recovery_event(qp, EVENT_RNR_NAK, now);
 }

@@ -648,6 +648,34 @@ START_TEST(rnr_timers)
 }
 END_TEST
 
+/* The receiver has gone on meanwhile, and isn't ready for the next one: that is another pause. */
+START_TEST(rnr_of_the_next)
+{
+	const uint64_t delay = rnr_timer[14] * UINT64_C(10000);
+	struct packet packet;
+	struct peer peer;
+	uint64_t then;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	for (uint64_t i = 0; i < 3; i++)
+		peer_post(&peer, IBV_WR_SEND, 8, i);
+	peer_see_requests(&peer, FIRST_PSN, 3);
+	peer_acknowledge(&peer, FIRST_PSN, 0x20 | 10);
+	peer_acknowledge(&peer, FIRST_PSN + 1, 0x20 | 14);
+	world_expect(peer.node, 0, IBV_WC_SUCCESS);
+	then = world_now(&peer.world);
+	ck_assert(peer_wait(&peer, &packet, 2 * delay));
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 1) & PSN_MASK);
+	ck_assert_uint_ge(world_now(&peer.world), then + delay);
+	peer_see_requests(&peer, FIRST_PSN + 2, 1);
+	peer_acknowledge(&peer, FIRST_PSN + 2, 0x1f);
+	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	ck_assert_uint_eq(peer.node->hca->counters->rcvd_rnr_err, 2);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* What we ask for ourselves: the receiver's timer, not the sender's. */
 START_TEST(rnr_timer_of_receiver)
 {
@@ -756,6 +784,7 @@ int main(void)
 	tcase_add_test(tests, what_has_arrived_is_read_first);
 	tcase_add_loop_test(tests, naks_are_counted, 0, 8);
 	tcase_add_loop_test(tests, rnr_timers, 0, 32);
+	tcase_add_test(tests, rnr_of_the_next);
 	tcase_add_test(tests, rnr_timer_of_receiver);
 	tcase_add_loop_test(tests, rnr_retries, 0, 7);
 	tcase_add_test(tests, rnr_for_ever);
