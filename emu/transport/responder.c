@@ -411,14 +411,15 @@ static void receive_reliable(struct qp *qp, const struct packet *packet, uint64_
 	} else if (distance > 0) {
 		responder_receive_early(qp, packet);
 	} else {
+		bool untold = response_withdraw_nak(qp);
+
 		resp->nak_sent = false;
-		response_withdraw_nak(qp);
 		if (!resp->gap) {
 			resp->retransmits_one |= resp->filled && !resp->late;
 			resp->filled = false;
 		}
-		if (responder_receive_expected(qp, packet, now) && resp->gap)
-			responder_fill_gap(qp, now);
+		if (responder_receive_expected(qp, packet, now) && (resp->gap || untold))
+			responder_fill_gap(qp, untold, now);
 	}
 }
 

@@ -69,8 +69,7 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 
 	COUNT_ALONE(qp->hca, out_of_seq_request, 1);
 	send_sequence_nak(qp);
-	if (qp->hca->behaviour.drops_out_of_order ||
-	    qp_may_be_stale(qp, packet->psn, qp->former.received))
+	if (qp_may_be_stale(qp, packet->psn, qp->former.received))
 		return;
 	/* Those that came before may be retransmitted, too. */
 	if (!resp->gap || psn_distance(end, resp->seen) > 0) {
@@ -86,7 +85,7 @@ void responder_receive_early(struct qp *qp, const struct packet *packet)
 	 * what is missing.
 	 */
 	if (packet->op->flags & (OPCODE_SEND | OPCODE_WRITE | OPCODE_READ) &&
-	    !reorder_has(&resp->kept, packet->psn))
+	    !qp->hca->behaviour.drops_out_of_order && !reorder_has(&resp->kept, packet->psn))
 		keep_early(qp, packet);
 }
 
@@ -111,7 +110,7 @@ static bool receive_kept(struct qp *qp, uint64_t now)
 	return goes_on;
 }
 
-void responder_fill_gap(struct qp *qp, uint64_t now)
+void responder_fill_gap(struct qp *qp, bool untold, uint64_t now)
 {
 	struct responder *resp = &qp->responder;
 	uint32_t filled_to = resp->expected_psn;
@@ -119,10 +118,11 @@ void responder_fill_gap(struct qp *qp, uint64_t now)
 	if (!receive_kept(qp, now))
 		return;
 	reorder_remove_before(&resp->kept, resp->expected_psn);
-	resp->gap = psn_distance(resp->seen, resp->expected_psn) > 0;
-	if (resp->gap && resp->retransmits_one && resp->expected_psn != filled_to)
+	resp->gap = resp->gap && psn_distance(resp->seen, resp->expected_psn) > 0;
+	if (resp->gap && (untold || (resp->retransmits_one && resp->expected_psn != filled_to)))
 		send_sequence_nak(qp);
-	else if (resp->response.unacknowledged)
+	else if (resp->response.unacknowledged &&
+		 (untold || !qp->hca->behaviour.drops_out_of_order))
 		response_schedule_ack(qp, AETH_ACK_UNLIMITED, psn_add(resp->expected_psn, -1));
 }
 
@@ -132,7 +132,7 @@ void responder_receive_late(struct qp *qp, const struct packet *packet, uint64_t
 
 	/* It has been received, and deferred for the sake of the one that waits (emu/receive.c). */
 	if (resp->kept_waits) {
-		responder_fill_gap(qp, now);
+		responder_fill_gap(qp, false, now);
 		return;
 	}
 	/* A few may be retransmitted with the one that was missing. */

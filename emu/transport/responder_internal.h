@@ -28,8 +28,9 @@ void responder_receive_late(struct qp *qp, const struct packet *packet, uint64_t
  * once how far that goes, for it waits for that: by an ACK, or if there is another gap by the NAK
  * of that one. But no NAK goes to a requester that goes back N, which is sending the next one
  * already; nor where nothing had been kept right behind the packet that came: the requester may be
- * retransmitting the next one, too.
+ * retransmitting the next one, too. Not so when it knows of nothing that is missing, as the NAK was
+ * withdrawn (@untold).
  */
-void responder_fill_gap(struct qp *qp, uint64_t now);
+void responder_fill_gap(struct qp *qp, bool untold, uint64_t now);
 
 #endif

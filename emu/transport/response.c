@@ -109,12 +109,14 @@ void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now)
 	response->ack_delayed = true;
 }
 
-void response_withdraw_nak(struct qp *qp)
+bool response_withdraw_nak(struct qp *qp)
 {
 	struct response *response = &qp->responder.response;
 
-	if (response->ack_pending && !aeth_is_ack(response->ack_syndrome))
-		response->ack_pending = false;
+	if (!response->ack_pending || aeth_is_ack(response->ack_syndrome))
+		return false;
+	response->ack_pending = false;
+	return true;
 }
 
 /* --- READ and atomics -------------------------------------------------------------- */

@@ -95,8 +95,11 @@ void response_schedule_ack(struct qp *qp, uint8_t syndrome, uint32_t psn);
 /* An ACK of what was executed: it may wait, unless there is a run to come anyway. */
 void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now);
 
-/* The packet that a pending NAK (of a gap, or RNR) asks for has come before the NAK left. */
-void response_withdraw_nak(struct qp *qp);
+/*
+ * The packet that a pending NAK (of a gap, or RNR) asks for has come before the NAK left. Returns
+ * whether there was one: what it acknowledged has yet to be, and what else is missing to be told.
+ */
+bool response_withdraw_nak(struct qp *qp);
 
 /* --- for the QP, and the HCA --------------------------------------------------------- */
 

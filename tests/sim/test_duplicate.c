@@ -52,6 +52,52 @@ START_TEST(one_nak_a_gap)
 }
 END_TEST
 
+static void request_acknowledge(struct peer *peer, uint32_t psn, uint8_t operation, bool asks)
+{
+	struct peer_packet p = {.opcode = WIRE_RC | operation,
+				.psn = psn & PSN_MASK,
+				.no_ack_request = !asks,
+				.va = (uintptr_t)peer->memory,
+				.rkey = peer->mr->ibv.rkey,
+				.dma_length = 0};
+
+	peer_send(peer, &p);
+}
+
+/*
+ * A gap closes before its NAK has left. If there is one more the requester hasn't heard of any: it
+ * is told of that one. If not it gets the acknowledgement that it had asked for.
+ */
+START_TEST(nak_that_is_not_sent)
+{
+	static const struct {
+		uint32_t ahead;
+		uint8_t operation;
+		bool drops;
+		uint8_t syndrome;
+	} cases[] = {
+		{2, WIRE_WRITE_ONLY, false, 0x1f},
+		{2, WIRE_WRITE_ONLY, true, 0x60},
+		{2, WIRE_FETCH_ADD, false, 0x60},
+		{3, WIRE_WRITE_ONLY, false, 0x60},
+	};
+	bool kept = cases[_i].syndrome == 0x1f;
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.node->hca->behaviour.drops_out_of_order = cases[_i].drops;
+	request_acknowledge(&peer, FIRST_PSN, WIRE_WRITE_ONLY, true);
+	request_acknowledge(&peer, FIRST_PSN + cases[_i].ahead, cases[_i].operation, false);
+	request_acknowledge(&peer, FIRST_PSN + 1, WIRE_WRITE_ONLY, false);
+	peer_see_ack(&peer, FIRST_PSN + 2, cases[_i].syndrome);
+	peer_see_none(&peer, 10000);
+	for (uint32_t i = kept ? 3 : 2; i < 4; i++)
+		request_acknowledge(&peer, FIRST_PSN + i, WIRE_WRITE_ONLY, true);
+	peer_see_ack(&peer, FIRST_PSN + 3, 0x1f);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* IBA 9.7.5.1: not executed again; the latest PSN and MSN are acknowledged. */
 START_TEST(duplicate_data)
 {
@@ -425,6 +471,7 @@ int main(void)
 	TCase *tests = tcase_create("duplicate");
 
 	tcase_add_loop_test(tests, one_nak_a_gap, 0, 2);
+	tcase_add_loop_test(tests, nak_that_is_not_sent, 0, 4);
 	tcase_add_test(tests, duplicate_data);
 	tcase_add_test(tests, duplicate_behind_a_gap);
 	tcase_add_test(tests, duplicate_without_receive);
