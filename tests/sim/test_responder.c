@@ -336,6 +336,50 @@ START_TEST(atomic_write_and_flush)
 }
 END_TEST
 
+static void expect_msn(struct peer *peer, uint8_t syndrome, uint32_t msn)
+{
+	struct packet packet = peer_see_op(peer, "RC_ACKNOWLEDGE");
+
+	ck_assert_uint_eq(packet_syndrome(&packet), syndrome);
+	ck_assert_uint_eq(packet_msn(&packet), msn);
+}
+
+/* IBA 9.7.7.1: what is executed counts, once, modulo 2^24; what a NAK is for doesn't. */
+START_TEST(message_numbers)
+{
+	struct peer_packet write = {OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4};
+	struct peer_packet first = WRITE_FIRST(1028);
+	struct peer_packet last = {OP(WIRE_WRITE_LAST), .length = 4};
+	struct peer_packet send = {OP(WIRE_SEND_ONLY), .length = 4};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.qp->responder.msn = PSN_MASK - 1;
+	send_next(&peer, &write);
+	expect_msn(&peer, 0x1f, PSN_MASK);
+	send_next(&peer, &first);
+	expect_msn(&peer, 0x1f, PSN_MASK);
+	send_next(&peer, &last);
+	expect_msn(&peer, 0x1f, 0);
+	peer.psn--;
+	send_next(&peer, &last);
+	expect_msn(&peer, 0x1f, 0);
+	send_next(&peer, &send);
+	expect_msn(&peer, 0x20 | world_connection.min_rnr_timer, 0);
+	peer_receive(&peer, 100, 0);
+	peer.psn--;
+	send_next(&peer, &send);
+	expect_msn(&peer, 0x1f, 1);
+	peer.psn++;
+	send_next(&peer, &write);
+	expect_msn(&peer, 0x60, 1);
+	peer.psn -= 2;
+	send_next(&peer, &last);
+	expect_msn(&peer, 0x61, 1);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /*
  * 6: Linux rxe doesn't count FLUSHes against max_rd_atomic: those that come while earlier ones
  * are to be answered aren't an error, but have to come again.
@@ -698,6 +742,7 @@ int main(void)
 	tcase_add_test(tcase, zero_length);
 	tcase_add_loop_test(tcase, too_many_reads, 0, 5);
 	tcase_add_test(tcase, atomic_write_and_flush);
+	tcase_add_test(tcase, message_numbers);
 	tcase_add_test(tcase, too_many_flushes);
 	tcase_add_loop_test(tcase, no_resources, 1, 7); /* all of accesses[] but WRITEs */
 	tcase_add_test(tcase, no_receive);
