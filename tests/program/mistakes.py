@@ -150,7 +150,7 @@ class Mistakes(unittest.TestCase):
         if options:
             self.check(MISTAKES, **options)
         self.check(UNREADABLE, **options)
-        if options or os.stat("/proc/1").st_uid != os.geteuid():
+        if options or not os.access("/proc/1/fd", os.R_OK):
             self.check([(2, "process 1 is another user's; see urxe ps", "ctl", "1", "faults"),
                         (1, "process 1 is another user's", "ps", "1")], **options)
 

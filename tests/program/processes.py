@@ -153,8 +153,8 @@ class Programs(unittest.TestCase):
         self.assertRegex(urxe("ps").stdout, rf"listener at {SERVER}, port {PORT} \(TCP\)")
 
     def test_no_such_process(self):
-        said = urxe("ps", "1")
-        self.assertIn("process 1 has no device", said.stderr)
+        said = urxe("ps", str(os.getpid()))
+        self.assertIn(f"process {os.getpid()} has no device", said.stderr)
         self.assertEqual((said.returncode, said.stdout), (1, ""))
         self.assertEqual(urxe("ps", "x").returncode, 2)
 
@@ -162,8 +162,8 @@ class Programs(unittest.TestCase):
         server, _ = self.pingpong(10**8)
         self.wait_for_qp(server, "RTS")
         self.assertEqual(urxe("ps", str(server.pid)).returncode, 0)
-        said = urxe("ps", "1", str(server.pid))
-        self.assertIn("process 1 has no device", said.stderr)
+        said = urxe("ps", str(os.getpid()), str(server.pid))
+        self.assertIn(f"process {os.getpid()} has no device", said.stderr)
         self.assertIn(str(server.pid), said.stdout)
         self.assertEqual(said.returncode, 1)
 
