@@ -5,7 +5,7 @@
  * failed completion is its vendor_err; urxe-explain(1) prints an entry; docs/errors.md has all.
  *
  * What is reported goes to stderr (net/log.h):
- *   with URXE_EXPLAIN=1   a paragraph: what was found, what it means, what to look at
+ *   with URXE_EXPLAIN=1   a paragraph: what was found, what it means
  *   else                  a line at URXE_LOG=info; at warn the first error of the process alone,
  *                         with the hint to URXE_EXPLAIN
  * Notices (what applications provoke on purpose, what ends well) are lines at info in either case.
