@@ -46,6 +46,12 @@ static enum cause cause_of(const struct link_peer *peer, const struct qp *qp)
 	return is_connected_with(peer, qp) ? CAUSE_PEER_SILENT : CAUSE_PEER_QP_OF_ANOTHER;
 }
 
+/* Once something was acknowledged a ghost may be a late copy. */
+static bool is_other_psn(const struct qp *qp)
+{
+	return qp->requester.ghost && qp->requester.unacked == (qp->attr.sq_psn & PSN_MASK);
+}
+
 /* --- in words --------------------------------------------------------------------------- */
 
 static void add_process(struct text *text, const struct link_peer *peer)
@@ -120,6 +126,12 @@ static void add_retries(struct text *text, const struct qp *qp)
 	text_add(text, " or more each");
 }
 
+static void add_ghost(struct text *text, const struct qp *qp)
+{
+	text_add(text, "it expects PSN %u, and the first one sent is %u; ",
+		 qp->requester.ghost_expects, qp->requester.unacked);
+}
+
 void explain_silence(struct qp *qp, struct finding *finding)
 {
 	struct text text = TEXT_OF(finding);
@@ -131,10 +143,14 @@ void explain_silence(struct qp *qp, struct finding *finding)
 	} else {
 		peer = describe_peer(qp);
 		finding->cause = cause_of(&peer, qp);
+		if (finding->cause == CAUSE_PEER_SILENT && is_other_psn(qp))
+			finding->cause = CAUSE_PEER_OTHER_PSN;
 	}
 	if (!cause_wanted(finding->cause))
 		return;
 	add_peer(&text, &peer, qp);
+	if (finding->cause == CAUSE_PEER_OTHER_PSN)
+		add_ghost(&text, qp);
 	add_refusal(&text, &peer, qp);
 	add_retries(&text, qp);
 }

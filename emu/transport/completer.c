@@ -420,14 +420,25 @@ static void receive_kept(struct qp *qp, uint64_t now)
 		receive_kept_nak(qp, now);
 }
 
+/* For explain_silence(). */
+static void note_ghost(struct requester *req, const struct packet *packet)
+{
+	if (!(packet->op->flags & OPCODE_ACK))
+		return;
+	req->ghost = true;
+	req->ghost_expects = psn_add(packet->psn, aeth_is_ack(packet_syndrome(packet)));
+}
+
 void completer_receive(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	struct requester *req = &qp->requester;
 
 	/* IBA 9.9.2.2: ghosts, of PSNs never sent or long acknowledged, are dropped. */
 	if (psn_distance(packet->psn, req->highest) >= 0 ||
-	    psn_distance(packet->psn, req->unacked) < 0)
+	    psn_distance(packet->psn, req->unacked) < 0) {
+		note_ghost(req, packet);
 		return;
+	}
 	receive_response(qp, packet, false, now);
 	if (qp->missing.any)
 		receive_kept(qp, now);

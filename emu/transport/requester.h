@@ -30,8 +30,10 @@ struct requester {
 
 	uint32_t posted_msn; /* responder.msn when the last request was posted: has_answered() */
 
-	bool responded;	      /* responses came since completer_receive_end() */
-	uint64_t paced_until; /* TIME_NEVER when not paced */
+	uint32_t ghost_expects; /* the PSN that the peer expects, as the latest ghost says */
+	bool ghost;		/* there was one */
+	bool responded;		/* responses came since completer_receive_end() */
+	uint64_t paced_until;	/* TIME_NEVER when not paced */
 
 	/* What a response was placed in last: pinned until the QP has received all that came. */
 	struct mr_pin response_pin;

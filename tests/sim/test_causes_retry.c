@@ -37,6 +37,31 @@ static void peer_silent_to_card(void)
 	pair_post(&p, IBV_WR_SEND, 8, 7);
 }
 
+static void send_with_psn(uint32_t psn)
+{
+	struct connection c = few_retries();
+
+	causes_pair(IBV_QPT_RC, &c);
+	world_modify_state(p.qa, IBV_QPS_RESET);
+	world_modify_init(p.qa, &c);
+	world_modify_rtr(p.qa, p.a, p.b, p.qb->number, &c);
+	c.psn = psn;
+	world_modify_rts(p.qa, &c);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+}
+
+/* Its answer is a NAK, and nothing to what is sent again. */
+static void peer_expects_lower_psn(void)
+{
+	send_with_psn(FIRST_PSN + 1000);
+}
+
+/* It takes all for duplicates, and acknowledges what it had last. */
+static void peer_expects_higher_psn(void)
+{
+	send_with_psn(FIRST_PSN - 1000);
+}
+
 static void answer(uint8_t operation, uint8_t syndrome)
 {
 	const struct peer_packet packet = {RC(operation), .psn = FIRST_PSN, .no_ack_request = true,
@@ -175,6 +200,8 @@ static const struct cause_row rows[] = {
 	AT_A(PEER_QP_NOT_READY, peer_qp_not_ready, " in ERR; the cause of its last error is 0x2107; "),
 	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another, " in RTS, connected with 10.9.9.9 QP 0x99; "),
 	{CAUSE_PEER_NOT_READING, peer_not_reading, "process 4711, which is stopped, has QP 0x"},
+	AT_A(PEER_OTHER_PSN, peer_expects_lower_psn, "it expects PSN 16777200, and the first one sent is 984; nothing "),
+	AT_A(PEER_OTHER_PSN, peer_expects_higher_psn, "it expects PSN 16777200, and the first one sent is 16776200; nothing "),
 	AT_A(PACKETS_LOST, packets_lost, "; retry_cnt is 1\n"),
 	AT_A(RESPONSES_LOST, responses_lost, "RDMA_READ"),
 };
