@@ -223,6 +223,39 @@ START_TEST(listing)
 }
 END_TEST
 
+/* What cp copies is the file that lstat() was about. */
+START_TEST(same_file)
+{
+	struct stat named, opened;
+	int fd;
+
+	ck_assert_int_eq(lstat(PORT "/rate", &named), 0);
+	fd = open(PORT "/rate", O_RDONLY | O_NOFOLLOW);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(fstat(fd, &opened), 0);
+	close(fd);
+	ck_assert_uint_eq(opened.st_ino, named.st_ino);
+	ck_assert_uint_eq(opened.st_dev, named.st_dev);
+}
+END_TEST
+
+/* What "ls -la" asks of a folder. */
+START_TEST(dots)
+{
+	static const char *const paths[] = {
+		"/sys/class/infiniband/.",	   "/sys/class/infiniband/..",
+		"/sys/class/infiniband_verbs//..", "/dev/infiniband/.",
+		"/sys/class/infiniband/urxe0/.",   PORT "/..",
+	};
+	struct stat status;
+
+	for (unsigned int i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		ck_assert_msg(lstat(paths[i], &status) == 0, "%s: %s", paths[i], strerror(errno));
+		ck_assert(S_ISDIR(status.st_mode));
+	}
+}
+END_TEST
+
 /* What a shell does with "cd /sys/class/infiniband; echo *", as the script ibstatus. */
 START_TEST(working_directory)
 {
@@ -464,6 +497,8 @@ int main(void)
 	tcase_add_test(tests, fortified_calls);
 	tcase_add_test(tests, character_device);
 	tcase_add_test(tests, listing);
+	tcase_add_test(tests, same_file);
+	tcase_add_test(tests, dots);
 	tcase_add_test(tests, working_directory);
 	tcase_add_test(tests, other_paths_are_untouched);
 	suite_add_tcase(suite, tests);

@@ -202,7 +202,8 @@ static bool sysfs_find(const char *path, struct device **device, const char **at
 		rest = within(path, folders[i]);
 	if (!rest)
 		return false;
-	if (!*rest)
+	/* ls -a asks for . and .. by the folder's name. */
+	if (!*rest || strcmp(rest, ".") == 0 || strcmp(rest, "..") == 0)
 		return devices_all(&devices) > 0;
 	*device = device_at(rest, strcspn(rest, "/"));
 	rest += strcspn(rest, "/");
