@@ -278,16 +278,22 @@ START_TEST(silence_behind_a_gap)
 }
 END_TEST
 
+/* Three requests of 10 bytes are out, the first of which has a response. */
+static void create_with_read_and_sends(struct peer *peer)
+{
+	peer_create_requester(peer, NULL);
+	peer_post(peer, IBV_WR_RDMA_READ, 10, 0);
+	peer_post(peer, IBV_WR_SEND, 10, 1);
+	peer_post(peer, IBV_WR_SEND, 10, 2);
+	peer_see_requests(peer, FIRST_PSN, 3);
+}
+
 /* A NAK that comes before a missing response counts when that has come. */
 START_TEST(nak_behind_a_missing_response)
 {
 	struct peer peer;
 
-	peer_create_requester(&peer, NULL);
-	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
-	peer_post(&peer, IBV_WR_SEND, 10, 1);
-	peer_post(&peer, IBV_WR_SEND, 10, 2);
-	peer_see_requests(&peer, FIRST_PSN, 3);
+	create_with_read_and_sends(&peer);
 	peer_acknowledge(&peer, FIRST_PSN + 2, _i ? 0x61 : 0x60);
 	peer_see_requests(&peer, FIRST_PSN, 1);
 	peer_see_none(&peer, 10000);
@@ -314,11 +320,7 @@ START_TEST(older_nak_behind_a_refusal)
 	} older[] = {{1, 0x60}, {2, 0x60}, {2, 0x25}};
 	struct peer peer;
 
-	peer_create_requester(&peer, NULL);
-	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
-	peer_post(&peer, IBV_WR_SEND, 10, 1);
-	peer_post(&peer, IBV_WR_SEND, 10, 2);
-	peer_see_requests(&peer, FIRST_PSN, 3);
+	create_with_read_and_sends(&peer);
 	peer_acknowledge(&peer, FIRST_PSN + 2, 0x61);
 	peer_acknowledge(&peer, FIRST_PSN + older[_i].request, older[_i].syndrome);
 	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
@@ -334,11 +336,7 @@ START_TEST(bad_response_behind_a_missing_one)
 {
 	struct peer peer;
 
-	peer_create_requester(&peer, NULL);
-	peer_post(&peer, IBV_WR_RDMA_READ, 10, 0);
-	peer_post(&peer, IBV_WR_SEND, 10, 1);
-	peer_post(&peer, IBV_WR_SEND, 10, 2);
-	peer_see_requests(&peer, FIRST_PSN, 3);
+	create_with_read_and_sends(&peer);
 	peer_respond(&peer, _i ? WIRE_ATOMIC_ACKNOWLEDGE : WIRE_READ_RESPONSE_ONLY, FIRST_PSN + 2,
 		     0x1f, 0);
 	peer_respond(&peer, WIRE_READ_RESPONSE_ONLY, FIRST_PSN, 0x1f, 10);
