@@ -63,9 +63,10 @@ static enum cause check_packet(struct qp *qp, const struct packet *packet,
 			       const struct link_frame *frame)
 {
 	bool cnp = packet->opcode == WIRE_OPCODE_CNP;
-	bool for_requester = cnp || packet->op->flags & OPCODE_RESPONSE;
-	unsigned int needed = for_requester ? QP_FINISH_SEND : QP_RECEIVE;
+	unsigned int needed = packet->op->flags & OPCODE_RESPONSE ? QP_FINISH_SEND : QP_RECEIVE;
 
+	if (cnp)
+		needed = QP_FINISH_SEND | QP_RECEIVE; /* a responder, too, sends data: to READs */
 	if (cnp ? !qp->type->reliable
 		: (packet->opcode & WIRE_TRANSPORT_MASK) != qp->type->transport)
 		return CAUSE_DROPPED_TRANSPORT; /* IBA 9.6.1.1.3 */

@@ -219,7 +219,32 @@ START_TEST(cnp_reduces_the_window)
 }
 END_TEST
 
-/* From another address, with a key that isn't ours, or before the QP can send. */
+/* A responder sends as well, answers to READs: a target of XRC, and RC that is in RTR. */
+START_TEST(cnp_to_a_responder)
+{
+	struct connection c = world_connection;
+	struct peer_packet cnp = CNP;
+	struct peer peer;
+	uint64_t before;
+
+	peer_create_srq(&peer, _i ? IBV_QPT_XRC_RECV : IBV_QPT_RC, &c, 1);
+	if (!_i) {
+		world_modify_state(peer.qp, IBV_QPS_RESET);
+		world_modify_init(peer.qp, &c);
+		world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, &c);
+	}
+	before = limit(&peer);
+	peer_send(&peer, &cnp);
+	peer_see_none(&peer, 100000);
+	ck_assert_uint_lt(limit(&peer), before);
+	ck_assert_uint_eq(peer.node->hca->counters->rp_cnp_handled, 1);
+	ck_assert_uint_eq(peer.node->hca->counters->dropped_packets, 0);
+	ck_assert_uint_eq(peer.node->events[IBV_EVENT_COMM_EST], 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* From another address, with a key that isn't ours, or in a state that takes nothing. */
 START_TEST(cnp_is_dropped)
 {
 	struct peer_packet cnp = CNP;
@@ -311,6 +336,7 @@ int main(void)
 	tcase_add_test(tcase, marked_response_reduces_our_window);
 	tcase_add_test(tcase, marked_acks_and_cnps_are_not_answered);
 	tcase_add_test(tcase, cnp_reduces_the_window);
+	tcase_add_loop_test(tcase, cnp_to_a_responder, 0, 2);
 	tcase_add_loop_test(tcase, cnp_is_dropped, 0, 4);
 	tcase_add_loop_test(tcase, marks_keep_the_queue_short, 0, 2);
 	return world_main("ecn", (TCase *const[]){tcase, NULL});
