@@ -213,7 +213,8 @@ void cm_post_waiting(struct cm_id *id, const struct cm_message *message, uint64_
 {
 	id->retries_left = id->max_retries;
 	id->asked = now;
-	cm_set_deadline(id, now + id->interval);
+	id->wait = id->interval;
+	cm_set_deadline(id, now + id->wait);
 	cm_post(id, message, now);
 }
 

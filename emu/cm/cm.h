@@ -180,7 +180,8 @@ struct cm_id {
 	uint8_t mad[MAD_LENGTH]; /* sent last: copies are identical to the byte */
 	struct timer timer;
 	uint64_t deadline; /* of the message that waits for its answer, or of timewait */
-	uint64_t interval; /* between copies */
+	uint64_t interval; /* between copies ... */
+	uint64_t wait;	   /* ... and what an MRA makes of it, for the message that waits */
 	uint64_t asked;	   /* when the first copy was sent */
 	uint8_t retries_left, max_retries;
 

@@ -186,6 +186,9 @@ void cm_dispatch(struct cm *cm, const struct cm_message *message, const struct l
 /* Keep a request that has no listener. Returns false when it is to be refused now. */
 bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struct link_frame *frame,
 		    uint64_t now);
+/* Its sender has given it up: @rej is for no id that there is. */
+void cm_pending_withdraw(struct cm *cm, const struct cm_message *rej,
+			 const struct link_frame *frame, uint64_t now);
 /* A peer refuses @id's request at once: send it again soon. False: that has gone on long enough. */
 bool cm_retry_after_reject(struct cm_id *id, uint64_t now);
 /* There is another listener: look with the next round which of them are for it. */

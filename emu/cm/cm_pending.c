@@ -53,6 +53,27 @@ bool cm_pending_add(struct cm *cm, const struct cm_message *message, const struc
 	return true;
 }
 
+static void take_off(struct cm *cm, struct cm_pending *pending)
+{
+	DL_DELETE(cm->pending_requests, pending);
+	cm->pending_count--;
+}
+
+void cm_pending_withdraw(struct cm *cm, const struct cm_message *rej,
+			 const struct link_frame *frame, uint64_t now)
+{
+	struct cm_pending *pending, *next;
+
+	DL_FOREACH_SAFE (cm->pending_requests, pending, next) {
+		if (pending->message.attribute != CM_REQ ||
+		    pending->message.local_id != rej->local_id ||
+		    !gid_equal(&pending->frame.source, &frame->source))
+			continue;
+		take_off(cm, pending);
+		free(pending);
+	}
+}
+
 bool cm_retry_after_reject(struct cm_id *id, uint64_t now)
 {
 	if (now - id->asked >= PENDING_LIFETIME)
@@ -83,8 +104,7 @@ void cm_pending_run(struct cm *cm, uint64_t now)
 	DL_FOREACH_SAFE (cm->pending_requests, pending, next) {
 		if (pending->deadline > now && !has_listener(cm, pending))
 			continue;
-		DL_DELETE(cm->pending_requests, pending);
-		cm->pending_count--;
+		take_off(cm, pending);
 		cm_dispatch(cm, &pending->message, &pending->frame, now);
 		free(pending);
 	}

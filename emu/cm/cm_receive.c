@@ -225,15 +225,18 @@ static void req_too_late(struct cm_id *id, const struct cm_message *req,
 
 /* --- MRA ------------------------------------------------------------------------------ */
 
-/* IBA 12.7.2: the answer takes this long. The message is retransmitted only then. */
+/*
+ * IBA 12.7.2: the answer takes this long. The message is retransmitted only then, and as Linux has
+ * it (ib_modify_mad()) each copy waits as long: the peer's application may take all of the retries.
+ */
 static void wait_longer(struct cm_id *id, const struct cm_message *mra, enum cm_state state,
 			uint64_t now)
 {
 	cm_report_delay(id, CAUSE_CM_PEER_DELAYS, cm_duration(mra->service_timeout));
 	cm_raise(id, CM_EVENT_MRA_RECEIVED, mra);
 	cm_set_state(id, state);
-	cm_set_deadline(id, now + cm_duration(mra->service_timeout) +
-				    cm_duration(id->terms.ack_timeout));
+	id->wait = cm_duration(mra->service_timeout) + cm_duration(id->terms.ack_timeout);
+	cm_set_deadline(id, now + id->wait);
 }
 
 static void req_takes_longer(struct cm_id *id, const struct cm_message *mra,
@@ -463,6 +466,7 @@ static const handler machine[CM_STATE_COUNT][MESSAGES] = {
 static void (*const unknown[MESSAGES])(struct cm *cm, const struct cm_message *message,
 				       const struct link_frame *frame, uint64_t now) = {
 	ON(REQ) = req_received,
+	ON(REJ) = cm_pending_withdraw,
 	ON(DREQ) = confirm_unknown,
 	ON(SIDR_REQ) = cm_sidr_request_received,
 	ON(LAP) = lap_unknown,

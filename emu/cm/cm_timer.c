@@ -100,7 +100,7 @@ static void retransmit(struct cm_id *id, uint64_t now)
 	bool first = id->retries_left == id->max_retries;
 
 	id->retries_left--;
-	cm_set_deadline(id, now + id->interval);
+	cm_set_deadline(id, now + id->wait);
 	cm_retransmit(id, now);
 	if (first && id->state == CM_STATE_REQ_SENT)
 		cm_report_no_process(id, "REQ");

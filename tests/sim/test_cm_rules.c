@@ -279,6 +279,33 @@ START_TEST(test_listener_of_others)
 }
 END_TEST
 
+/* A peer that has given up meanwhile isn't connected to; others can't give up for it. */
+START_TEST(test_given_up_without_listener)
+{
+	static const uint8_t guid[8] = {0x02, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77};
+	struct cm_message req = cm_peer_req(&t), rej = cm_peer_message(&t, CM_REJ);
+
+	rej.answered = CM_ANSWERED_OTHER;
+	rej.reason = CM_REJECT_TIMEOUT;
+	rej.info_length = sizeof(guid);
+	memcpy(rej.info, guid, sizeof(guid));
+	cm_peer_say(&t, &req);
+	req.local_id++;
+	req.qpn++;
+	cm_peer_say(&t, &req);
+	cm_peer_say(&t, &rej);
+	rej.local_id = req.local_id;
+	t.peer.path.source.raw[15] ^= 1;
+	cm_peer_say(&t, &rej);
+	t.peer.path.source.raw[15] ^= 1;
+	cm_peer_listen(&t, false);
+	world_run(&t.peer.world, MS);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	ck_assert_uint_eq(t.id->remote_id, req.local_id);
+	cm_peer_hear_nothing(&t, SECOND);
+}
+END_TEST
+
 /* No more of them are kept than so many. */
 START_TEST(test_too_many_without_listener)
 {
@@ -342,7 +369,7 @@ END_TEST
 
 /* --- slowness ------------------------------------------------------------------------------- */
 
-/* An MRA stops the copies for as long as it says, and then they go on. */
+/* An MRA stops the copies for as long as it says; then each of them waits as long. */
 START_TEST(test_wait_for_slow_peer)
 {
 	struct cm_message mra;
@@ -369,6 +396,10 @@ START_TEST(test_wait_for_slow_peer)
 	/* 32.8 s and the ACK timeout of 512 ms. */
 	cm_peer_hear_nothing(&t, 33200 * MS);
 	ck_assert_uint_le(cm_peer_await(&t, _i ? CM_REP : CM_REQ, SECOND) - start, 33400 * MS);
+	cm_peer_say(&t, &mra);
+	cm_peer_event(&t, -1);
+	cm_peer_hear_nothing(&t, 33200 * MS);
+	cm_peer_await(&t, _i ? CM_REP : CM_REQ, SECOND);
 	mra = cm_peer_message(&t, _i ? CM_RTU : CM_REP);
 	cm_peer_say(&t, &mra);
 	cm_peer_event(&t, _i ? CM_EVENT_RTU_RECEIVED : CM_EVENT_REP_RECEIVED);
@@ -607,6 +638,7 @@ int main(void)
 	tcase_add_test(tcase, test_listener_addresses);
 	tcase_add_test(tcase, test_listener_goes);
 	tcase_add_test(tcase, test_listener_of_others);
+	tcase_add_test(tcase, test_given_up_without_listener);
 	tcase_add_test(tcase, test_too_many_without_listener);
 	tcase_add_test(tcase, test_retry_after_reject);
 	tcase_add_test(tcase, test_silence_after_reject);

@@ -147,6 +147,28 @@ START_TEST(test_silent_after_reply)
 }
 END_TEST
 
+/* Those of the REQ, and not Linux's, which a peer of its own ideas has others of. */
+START_TEST(test_silent_after_hasty_request)
+{
+	const struct cm_reply reply = {.qpn = 0x78};
+	struct cm_message req = cm_peer_req(&t);
+	uint64_t start, time;
+
+	req.local_response_timeout = 12;
+	req.max_retries = 2;
+	cm_peer_listen(&t, false);
+	cm_peer_say(&t, &req);
+	cm_peer_event(&t, CM_EVENT_REQ_RECEIVED);
+	start = cm_peer_now(&t);
+	ck_assert_int_eq(cm_send_rep(t.id, &reply, start), 0);
+	for (unsigned int i = 0; i <= 2; i++)
+		time = cm_peer_await(&t, CM_REP, 20 * MS) - start;
+	ck_assert_uint_ge(time, 2 * 16 * MS);
+	cm_peer_await(&t, CM_REJ, 20 * MS);
+	cm_peer_event(&t, CM_EVENT_REP_ERROR);
+}
+END_TEST
+
 START_TEST(test_silent_after_disconnect)
 {
 	cm_peer_active(&t, CM_STATE_DREQ_SENT);
@@ -159,6 +181,80 @@ START_TEST(test_silent_after_disconnect)
 	world_run(&t.peer.world, SECOND);
 	cm_peer_event(&t, CM_EVENT_TIMEWAIT_EXIT);
 	cm_peer_hear_nothing(&t, 1000 * SECOND);
+}
+END_TEST
+
+/* As Linux asks for a service: 4.1 s apart, sixteen in all, and no REJ at the end. */
+START_TEST(test_silent_service)
+{
+	uint64_t start = cm_peer_now(&t), time = 0;
+	const struct path path = {.source = t.peer.path.destination,
+				  .destination = t.peer.path.source,
+				  .hop_limit = 64};
+
+	ck_assert_int_eq(cm_id_create(t.cm, NULL, &t.id), 0);
+	ck_assert_int_eq(cm_send_sidr_req(t.id, &path, CM_PEER_SERVICE, "who", 4, start), 0);
+	for (unsigned int i = 0; i <= 15; i++)
+		time = cm_peer_await(&t, CM_SIDR_REQ, 10 * SECOND) - start;
+	ck_assert_uint_ge(time, 15 * 4096 * MS);
+	ck_assert_uint_le(time, 15 * 4096 * MS + 100 * MS);
+	ck_assert_uint_eq(t.heard.local_id, t.id->local_id);
+	ck_assert_uint_eq((uint32_t)t.heard.transaction, t.id->local_id);
+	ck_assert_uint_eq(t.heard.pkey, 0xffff);
+	ck_assert_uint_eq(t.heard.service_id, CM_PEER_SERVICE);
+	ck_assert_str_eq((char *)t.heard.private_data, "who");
+	cm_peer_hear_nothing(&t, 1000 * SECOND);
+	cm_peer_event(&t, CM_EVENT_SIDR_REQ_ERROR);
+}
+END_TEST
+
+/* The answer is the question's: its transaction, its number, its service. */
+START_TEST(test_service)
+{
+	const struct cm_service_reply reply = {.qpn = 0x78, .qkey = 0x1234567};
+	const struct cm_message question = {.attribute = CM_SIDR_REQ,
+					    .transaction = 0x0123456789abcdef,
+					    .local_id = CM_PEER_ID,
+					    .service_id = CM_PEER_SERVICE};
+
+	cm_peer_listen(&t, true);
+	for (unsigned int copy = 0; copy < 2; copy++)
+		cm_peer_say(&t, &question);
+	cm_peer_event(&t, CM_EVENT_SIDR_REQ_RECEIVED);
+	cm_peer_hear_nothing(&t, SECOND);
+	ck_assert_int_eq(cm_send_sidr_rep(t.id, &reply, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_SIDR_REP);
+	ck_assert_uint_eq(t.heard.transaction, question.transaction);
+	ck_assert_uint_eq(t.heard.local_id, CM_PEER_ID);
+	ck_assert_uint_eq(t.heard.service_id, CM_PEER_SERVICE);
+	ck_assert_int_eq(t.heard.status, CM_SIDR_SUCCESS);
+	ck_assert_uint_eq(t.heard.qpn, 0x78);
+	ck_assert_uint_eq(t.heard.qkey, 0x1234567);
+}
+END_TEST
+
+/* Timewait is the ACK timeout, with what the peer's CA takes: 2^(20-8) ms. */
+START_TEST(test_timewait)
+{
+	struct cm_message message;
+
+	cm_peer_active(&t, CM_STATE_REQ_SENT);
+	message = cm_peer_message(&t, CM_REP);
+	message.ack_delay = 20;
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, CM_EVENT_REP_RECEIVED);
+	ck_assert_int_eq(cm_send_rtu(t.id, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_RTU);
+	ck_assert_int_eq(cm_send_dreq(t.id, cm_peer_now(&t)), 0);
+	cm_peer_hear(&t, CM_DREQ);
+	message = cm_peer_message(&t, CM_DREP);
+	cm_peer_say(&t, &message);
+	cm_peer_event(&t, CM_EVENT_DREP_RECEIVED);
+	world_run(&t.peer.world, 4090 * MS);
+	cm_peer_event(&t, -1);
+	world_run(&t.peer.world, 10 * MS);
+	cm_peer_event(&t, CM_EVENT_TIMEWAIT_EXIT);
+	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_IDLE);
 }
 END_TEST
 
@@ -347,6 +443,76 @@ START_TEST(test_disconnected_by_both)
 }
 END_TEST
 
+/* --- what doesn't fit ----------------------------------------------------------------------- */
+
+/* What only some states wait for; in the others it is late, or nonsense. */
+static const struct {
+	uint16_t attribute;
+	enum cm_answered answered;
+	uint32_t taken; /* the states that wait for it */
+} awaited[] = {
+	{CM_MRA, CM_ANSWERED_REQ, 1u << CM_STATE_REQ_SENT},
+	{CM_MRA, CM_ANSWERED_REP, 1u << CM_STATE_REP_SENT},
+	{CM_MRA, CM_ANSWERED_OTHER, 0},
+	{CM_RTU, 0, 1u << CM_STATE_REP_SENT | 1u << CM_STATE_MRA_REP_RECEIVED},
+	{CM_DREP, 0, 1u << CM_STATE_DREQ_SENT | 1u << CM_STATE_DREQ_RECEIVED},
+	{CM_APR, 0, 0},
+	{CM_SIDR_REP, 0, 0},
+};
+#define AWAITED (sizeof(awaited) / sizeof(awaited[0]))
+
+static void expect_no_effect(const struct cm_message *message)
+{
+	enum cm_state state = cm_id_state(t.id);
+
+	cm_peer_say(&t, message);
+	cm_peer_event(&t, -1);
+	cm_peer_hear_nothing(&t, 10000);
+	ck_assert_int_eq(cm_id_state(t.id), state);
+}
+
+START_TEST(test_out_of_season)
+{
+	struct cm_message message;
+
+	enter(_i);
+	for (unsigned int i = 0; i < AWAITED; i++) {
+		message = cm_peer_message(&t, awaited[i].attribute);
+		message.answered = awaited[i].answered;
+		if (message.attribute == CM_SIDR_REP)
+			message.local_id = t.id->local_id;
+		if (!(awaited[i].taken >> states[_i].state & 1))
+			expect_no_effect(&message);
+	}
+}
+END_TEST
+
+/* The comm id of another connection of the peer's: nothing but a DREQ is even answered. */
+START_TEST(test_another_sender)
+{
+	static const uint16_t attributes[] = {CM_MRA, CM_REJ, CM_REP, CM_RTU, CM_DREP, CM_APR};
+	struct cm_message message;
+
+	enter(_i);
+	if (!t.id->remote_id)
+		return;
+	for (unsigned int i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++) {
+		message = cm_peer_message(&t, attributes[i]);
+		message.local_id++;
+		message.answered = states[_i].passive ? CM_ANSWERED_REP : CM_ANSWERED_REQ;
+		message.reason = attributes[i] == CM_REJ ? CM_REJECT_CONSUMER : 0;
+		expect_no_effect(&message);
+	}
+	message = cm_peer_message(&t, CM_DREQ);
+	message.local_id++;
+	cm_peer_say(&t, &message);
+	cm_peer_hear(&t, CM_DREP);
+	ck_assert_uint_eq(t.heard.remote_id, message.local_id);
+	cm_peer_event(&t, -1);
+	ck_assert_int_eq(cm_id_state(t.id), states[_i].state);
+}
+END_TEST
+
 /* --- rejects -------------------------------------------------------------------------------- */
 
 /* Where a REJ leaves each state, by reason. */
@@ -405,6 +571,10 @@ START_TEST(test_rejected_by_guid)
 	cm_peer_say(&t, &rej);
 	cm_peer_event(&t, -1);
 	memcpy(rej.info, guid, sizeof(guid));
+	rej.reason = CM_REJECT_CONSUMER; /* which says nothing there */
+	cm_peer_say(&t, &rej);
+	cm_peer_event(&t, -1);
+	rej.reason = CM_REJECT_TIMEOUT;
 	cm_peer_say(&t, &rej);
 	cm_peer_event(&t, CM_EVENT_REJ_RECEIVED);
 	ck_assert_int_eq(cm_id_state(t.id), CM_STATE_IDLE);
@@ -529,6 +699,22 @@ START_TEST(test_stale_connection)
 }
 END_TEST
 
+/* Also when nothing listens any more: the old connection is what has to end first. */
+START_TEST(test_stale_without_listener)
+{
+	struct cm_message req = cm_peer_req(&t);
+
+	cm_peer_passive(&t, CM_STATE_ESTABLISHED);
+	cm_id_destroy(t.listener, cm_peer_now(&t));
+	t.listener = NULL;
+	req.local_id++;
+	cm_peer_say(&t, &req);
+	cm_peer_await(&t, CM_REJ, MS);
+	ck_assert_int_eq(t.heard.reason, CM_REJECT_STALE);
+	cm_peer_hear(&t, CM_DREQ);
+}
+END_TEST
+
 /* So it is by a REP; one whose comm id is that of another connection is dropped (12.9.8.1). */
 START_TEST(test_stale_reply)
 {
@@ -629,7 +815,11 @@ int main(void)
 	tcase_add_test(tcase, test_answers);
 	tcase_add_test(tcase, test_silent_peer);
 	tcase_add_test(tcase, test_silent_after_reply);
+	tcase_add_test(tcase, test_silent_after_hasty_request);
 	tcase_add_test(tcase, test_silent_after_disconnect);
+	tcase_add_test(tcase, test_silent_service);
+	tcase_add_test(tcase, test_service);
+	tcase_add_test(tcase, test_timewait);
 	tcase_add_loop_test(tcase, test_quiet, 0, STATES);
 	tcase_add_test(tcase, test_another_try);
 	tcase_add_loop_test(tcase, test_duplicate_req, 0, STATES);
@@ -637,6 +827,8 @@ int main(void)
 	tcase_add_loop_test(tcase, test_dreq, 0, STATES);
 	tcase_add_loop_test(tcase, test_sending_dreq, 0, STATES);
 	tcase_add_test(tcase, test_disconnected_by_both);
+	tcase_add_loop_test(tcase, test_out_of_season, 0, STATES);
+	tcase_add_loop_test(tcase, test_another_sender, 0, STATES);
 	tcase_add_loop_test(tcase, test_rejected, 0, 2 * STATES);
 	tcase_add_test(tcase, test_rejected_by_guid);
 	tcase_add_loop_test(tcase, test_rejecting, 0, STATES);
@@ -644,6 +836,7 @@ int main(void)
 	tcase_add_test(tcase, test_path_mtu);
 	tcase_add_test(tcase, test_path_mtu_without_listener);
 	tcase_add_test(tcase, test_stale_connection);
+	tcase_add_test(tcase, test_stale_without_listener);
 	tcase_add_test(tcase, test_stale_reply);
 	tcase_add_loop_test(tcase, test_destroy, 0, STATES);
 	tcase_add_loop_test(tcase, test_disconnect_goes_on, 0, 3);
