@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/socket.h>
 
 #include "net/share/slot.h"
@@ -197,8 +198,12 @@ struct steer_target steer_target(const void *packet, uint32_t length)
 
 int steer_attach(int fd, const struct sock_filter *code, unsigned int length)
 {
-	const struct sock_fprog program = {.len = length, .filter = (struct sock_filter *)code};
+	struct sock_fprog program;
 
+	/* With its padding: the kernel copies that, and valgrind looks at all of it. */
+	memset(&program, 0, sizeof(program));
+	program.len = length;
+	program.filter = (struct sock_filter *)code;
 	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof(program)) < 0
 		       ? errno
 		       : 0;

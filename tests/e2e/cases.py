@@ -119,6 +119,7 @@ def pingpong_cases():
         yield pingpong(kind, 5000, 100, "-e", "-c", *extra, ipv6=True)
         yield pingpong(kind, 5000, 100, "-e", "-c", *extra, nobody=True)
         yield pingpong(kind, 5000, 10, "-c", *extra, detail="capture", capture=True)
+        yield pingpong(kind, 5000, 100, "-c", *extra, detail="one node", one_node=True)
     for size in (1, 64, 1000, 2048, 4096):
         for options in ((), ("-e",), ("-c",), ("-e", "-c")):
             yield pingpong("ud", size, 200, *options)

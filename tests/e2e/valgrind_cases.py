@@ -13,6 +13,7 @@ VALGRIND = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", "--leak-check=fu
 
 UNDER_VALGRIND = {
     "rc_pingpong size=5000 -e -c nobody",
+    "rc_pingpong size=5000 -c one node",
     "uc_pingpong size=4097 mtu=4096 -c",
     "ud_pingpong size=2000 -i 2 -c ipv6",
     "xsrq_pingpong size=4096 -n 100 -e shm",
