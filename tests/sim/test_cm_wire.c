@@ -147,8 +147,8 @@ START_TEST(test_silent_after_reply)
 }
 END_TEST
 
-/* Those of the REQ, and not Linux's, which a peer of its own ideas has others of. */
-START_TEST(test_silent_after_hasty_request)
+/* The timeout and the retries are those of the REQ, which needn't be Linux's. */
+START_TEST(test_silent_after_short_timeout)
 {
 	const struct cm_reply reply = {.qpn = 0x78};
 	struct cm_message req = cm_peer_req(&t);
@@ -471,7 +471,7 @@ static void expect_no_effect(const struct cm_message *message)
 	ck_assert_int_eq(cm_id_state(t.id), state);
 }
 
-START_TEST(test_out_of_season)
+START_TEST(test_not_awaited)
 {
 	struct cm_message message;
 
@@ -815,7 +815,7 @@ int main(void)
 	tcase_add_test(tcase, test_answers);
 	tcase_add_test(tcase, test_silent_peer);
 	tcase_add_test(tcase, test_silent_after_reply);
-	tcase_add_test(tcase, test_silent_after_hasty_request);
+	tcase_add_test(tcase, test_silent_after_short_timeout);
 	tcase_add_test(tcase, test_silent_after_disconnect);
 	tcase_add_test(tcase, test_silent_service);
 	tcase_add_test(tcase, test_service);
@@ -827,7 +827,7 @@ int main(void)
 	tcase_add_loop_test(tcase, test_dreq, 0, STATES);
 	tcase_add_loop_test(tcase, test_sending_dreq, 0, STATES);
 	tcase_add_test(tcase, test_disconnected_by_both);
-	tcase_add_loop_test(tcase, test_out_of_season, 0, STATES);
+	tcase_add_loop_test(tcase, test_not_awaited, 0, STATES);
 	tcase_add_loop_test(tcase, test_another_sender, 0, STATES);
 	tcase_add_loop_test(tcase, test_rejected, 0, 2 * STATES);
 	tcase_add_test(tcase, test_rejected_by_guid);
