@@ -228,7 +228,8 @@ static void on_response(struct transmission *transmission, struct flow *answers,
 		transmission->resent &= !transmission->copied;
 		psn_map_set(&answers->responses, transmission->psn, transmission->message);
 	}
-	if (!transmission->lost)
+	/* Of what wasn't sent it says nothing: the two ends don't agree on the PSN. */
+	if (!transmission->lost && transmission->psn <= asks->highest)
 		acknowledge(asks, is_positive(record) ? transmission->psn : transmission->psn - 1,
 			    time);
 }

@@ -337,6 +337,13 @@ class BothEnds(unittest.TestCase):
         captures.add(50, answer(104))
         self.assertRegex(rows(trace(captures.both()))[0], r"WRITE +1280  100..104 +5 +acknowledged after")
 
+    def test_an_answer_to_what_was_not_sent(self):
+        """Two ends with other PSNs: the message that was sent isn't acknowledged."""
+        captures = Captures()
+        captures.add(0, request(SEND_ONLY, 5, 9))
+        captures.add(20, answer(999))
+        self.assertNotIn("acknowledged", trace(captures.both()))
+
     def test_rnr(self):
         captures = Captures()
         captures.add(0, request(SEND_ONLY, 5, 9))
