@@ -236,7 +236,7 @@ void cm_report_no_process(const struct cm_id *id, const char *message)
 		 "%" PRIu64 " s more",
 		 message, cm_service_text(id->service_id, service),
 		 gid_to_text(&id->path.destination, peer), ROCE_V2_UDP_PORT,
-		 (id->retries_left + 1) * id->interval / NS_PER_S);
+		 (id->retries_left + 1) * id->wait / NS_PER_S);
 	cause_warn_text(CAUSE_CM_NO_PROCESS, found);
 }
 

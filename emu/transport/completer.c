@@ -7,8 +7,8 @@
 #include "emu/objects/qp_show.h"
 #include "emu/transport/placement.h"
 
-/* IBA 9.7.5.2; what isn't here is reserved and ignored. */
-static const enum ibv_wc_status nak_status[AETH_VALUE_MASK + 1] = {
+/* IBA 9.7.5.2, of refusals. */
+static const enum ibv_wc_status nak_status[] = {
 	[AETH_NAK_INVALID_REQUEST & AETH_VALUE_MASK] = IBV_WC_REM_INV_REQ_ERR,
 	[AETH_NAK_REMOTE_ACCESS & AETH_VALUE_MASK] = IBV_WC_REM_ACCESS_ERR,
 	[AETH_NAK_REMOTE_OPERATION & AETH_VALUE_MASK] = IBV_WC_REM_OP_ERR,
@@ -303,12 +303,10 @@ static void pass_over(struct qp *qp, const struct packet *packet, uint64_t now)
 static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now)
 {
 	uint8_t syndrome = packet_syndrome(packet);
-	uint8_t type = syndrome & AETH_TYPE_MASK;
-	uint8_t value = syndrome & AETH_VALUE_MASK;
 
 	if (is_flushed(qp))
 		return;
-	if (type == AETH_RNR_NAK) {
+	if ((syndrome & AETH_TYPE_MASK) == AETH_RNR_NAK) {
 		COUNT(qp->hca, rcvd_rnr_err, 1);
 		qp->observed->done.losses.rnr_naks++;
 		recovery_on_rnr_nak(qp, aeth_rnr_delay(syndrome), now);
@@ -316,8 +314,8 @@ static void receive_nak(struct qp *qp, const struct packet *packet, uint64_t now
 		COUNT(qp->hca, rcvd_seq_err, 1);
 		qp->observed->done.losses.sequence_naks++;
 		recovery_on_sequence_nak(qp, now);
-	} else if (type == AETH_NAK && nak_status[value] != IBV_WC_SUCCESS) {
-		completer_fail(qp, nak_status[value], packet);
+	} else if (aeth_is_refusal(syndrome)) { /* other NAKs are reserved and ignored */
+		completer_fail(qp, nak_status[syndrome & AETH_VALUE_MASK], packet);
 	}
 }
 

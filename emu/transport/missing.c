@@ -33,20 +33,12 @@ void missing_note(struct qp *qp, uint32_t end)
 		missing->seen = end;
 }
 
-/* The responder sends nothing behind it, for it is in ERR. */
-static bool is_refusal(const struct packet *nak)
-{
-	uint8_t syndrome = packet_syndrome(nak);
-
-	return syndrome >= AETH_NAK_INVALID_REQUEST && syndrome <= AETH_NAK_REMOTE_OPERATION;
-}
-
 /* Whether the responder sent @nak after @kept, whichever came first. */
 static bool is_later_nak(const struct packet *nak, const struct packet *kept)
 {
 	int32_t distance = psn_distance(nak->psn, kept->psn);
 
-	return distance > 0 || (distance == 0 && !is_refusal(kept));
+	return distance > 0 || (distance == 0 && !aeth_is_refusal(packet_syndrome(kept)));
 }
 
 void missing_keep_nak(struct qp *qp, const struct packet *nak)

@@ -97,7 +97,8 @@ void response_delay_ack(struct qp *qp, uint32_t psn, uint64_t now);
 
 /*
  * The packet that a pending NAK (of a gap, or RNR) asks for has come before the NAK left. Returns
- * whether there was one: what it acknowledged has yet to be, and what else is missing to be told.
+ * whether there was one: what is before that packet has yet to be acknowledged, and the requester
+ * to be told of another gap.
  */
 bool response_withdraw_nak(struct qp *qp);
 

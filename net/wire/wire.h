@@ -177,6 +177,12 @@ static inline bool aeth_is_ack(uint8_t syndrome)
 	return (syndrome & AETH_TYPE_MASK) == AETH_ACK;
 }
 
+/* IBA 9.7.5.2: the request fails. The responder is in ERR, and sends nothing behind it. */
+static inline bool aeth_is_refusal(uint8_t syndrome)
+{
+	return syndrome >= AETH_NAK_INVALID_REQUEST && syndrome <= AETH_NAK_REMOTE_OPERATION;
+}
+
 /* For how long an RNR NAK, whose low bits are a timer code, forbids to send again, in ns. */
 uint64_t aeth_rnr_delay(uint8_t syndrome);
 

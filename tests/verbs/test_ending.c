@@ -4,7 +4,6 @@
  * acknowledged, whichever way it ends then. And nothing of it stays in /dev/shm.
  */
 #include <dlfcn.h>
-#include <glob.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -22,6 +20,7 @@
 #include "tests/run_suite.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
+#include "tests/verbs/own_inbox.h"
 
 #define ROUNDS 5
 
@@ -29,7 +28,7 @@
 static struct {
 	_Atomic uint32_t sender, receiver; /* numbers of queue pairs, when there are */
 	_Atomic bool ready;
-	char inbox[NAME_MAX]; /* of the one; "": its link has none */
+	char inbox[PATH_MAX]; /* of the one; "": its link has none */
 } * shared;
 
 static struct pair pair;
@@ -199,34 +198,6 @@ END_TEST
 
 /* --- what is in /dev/shm --------------------------------------------------------------------- */
 
-static bool is_mapped(ino_t file)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	unsigned long inode;
-	bool mapped = false;
-	char line[256];
-
-	must(maps);
-	while (!mapped && fgets(line, sizeof(line), maps))
-		mapped = sscanf(line, "%*s %*s %*s %*s %lu", &inode) == 1 && inode == file;
-	fclose(maps);
-	return mapped;
-}
-
-/* That of a process without peers. */
-static void find_inbox(void)
-{
-	glob_t found = {};
-	struct stat file;
-
-	glob("/dev/shm/urxe-shm-*-0", 0, NULL, &found);
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		if (stat(found.gl_pathv[i], &file) == 0 && is_mapped(file.st_ino))
-			strcpy(shared->inbox, found.gl_pathv[i]);
-	}
-	globfree(&found);
-}
-
 /* No handlers of pthread_atfork() run. */
 static pid_t fork_unseen(void)
 {
@@ -245,11 +216,8 @@ static void check_that_it_stays(pid_t (*copy)(void))
 
 static void open_and_leave(void (*leave)(int status))
 {
-	const char *link = getenv("URXE_LINK");
-
 	fixture_open();
-	find_inbox();
-	must(!link || strcmp(link, "shm") != 0 || *shared->inbox);
+	own_inbox(shared->inbox);
 	check_that_it_stays(fork);
 	check_that_it_stays(fork_unseen);
 	leave(0);

@@ -23,6 +23,7 @@
 #include "tests/said.h"
 #include "tests/sanitizers.h"
 #include "tests/verbs/fixture.h"
+#include "tests/verbs/own_inbox.h"
 
 /* Exported, but in no header. */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed);
@@ -489,22 +490,6 @@ START_TEST(forks_beside_the_first_call)
 }
 END_TEST
 
-/* Where the parent's inbox is, or NULL: its link has none. */
-static void *inbox_address(void)
-{
-	FILE *maps = fopen("/proc/self/maps", "r");
-	char line[256];
-	void *address = NULL;
-
-	must(maps);
-	while (!address && fgets(line, sizeof(line), maps)) {
-		if (strstr(line, "/urxe-shm-"))
-			must(sscanf(line, "%p", &address) == 1);
-	}
-	fclose(maps);
-	return address;
-}
-
 static void on_bus_error(int number)
 {
 	_exit(0);
@@ -523,12 +508,13 @@ static void fault_at(void *address)
 
 START_TEST(faults_of_a_child_are_its_own)
 {
+	char name[PATH_MAX];
 	void *address;
 	int status;
 	pid_t child;
 
 	pair_open(&pair, IBV_QPT_RC, 0);
-	address = inbox_address();
+	address = own_inbox(name);
 	child = fork();
 	must(child >= 0);
 	if (child == 0) {

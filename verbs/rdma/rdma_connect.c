@@ -427,10 +427,9 @@ int urxe_rdma_disconnect(struct rdma_cm_id *ibv)
 	rdma_qp_error(id);
 	rdma_enter();
 	/* Linux's listener on a device has a communication id, too. */
-	if (id->state == RDMA_STATE_LISTEN && ibv->verbs)
+	if (id->cm || (id->state == RDMA_STATE_LISTEN && ibv->verbs))
 		error = 0;
 	if (id->cm) {
-		error = 0;
 		if (cm_send_dreq(id->cm, now) != 0)
 			cm_send_drep(id->cm, now);
 		/* In this order: what comes meanwhile is on the channel. */
