@@ -94,7 +94,8 @@
 #define DEFERRED_BYTES (1u << 20)
 /* How often to look whether it still is, ns, when what unlocks it doesn't say so. */
 #define DEFERRED_RETRY 1000000
-/* After which a process that was asked to place a packet is asked again
+/*
+ * After which a process that was asked to place a packet is asked again, ns
  * (emu/transport/xrc_remote.h).
  */
 #define XRC_ASK_AGAIN 5000000

@@ -348,11 +348,9 @@ int command_explain(int argc, char **argv)
 		.children = plain_options,
 		.doc = "Explain why an operation or a call failed.\v"
 		       "NUMBER is that of a cause, as in vendor_err of a completion and in "
-		       "messages of "
-		       "the library. For the name or the number of a completion's status, for an "
-		       "event or an errno, the causes are named that show as it; so they are for "
-		       "the text "
-		       "of a status or an event, in quotes.",
+		       "messages of the library. For the name or the number of a completion's "
+		       "status, for an event or an errno, the causes are named that show as it; so "
+		       "they are for the text of a status or an event, in quotes.",
 	};
 	struct request request = {.status = EXIT_SUCCESS};
 

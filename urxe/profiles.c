@@ -255,8 +255,7 @@ int command_profiles(int argc, char **argv)
 		.children = plain_options,
 		.doc = "List the device profiles that there are, or show what is in them.\v"
 		       "urxe run --profile NAME makes devices like that card; urxe-profiles(7) "
-		       "says "
-		       "what the keys mean.",
+		       "says what the keys mean.",
 	};
 	struct request request = {.status = EXIT_SUCCESS};
 

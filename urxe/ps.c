@@ -76,8 +76,7 @@ static void print_sequence(const struct observe_qp *qp)
 	       "atomics outstanding\n",
 	       progress->psn, progress->unacked, progress->expected_psn, progress->rd_atomic);
 	printf("          %s; retries left %u of %u, RNR retries %u of %u, timeout %u; MTU %u; "
-	       "idle "
-	       "for %s\n",
+	       "idle for %s\n",
 	       recovery_name(progress->recovery), progress->retries, qp->retry_count,
 	       progress->rnr_retries, qp->rnr_retry, qp->timeout, qp->mtu,
 	       ago_text(progress->changed, idle));
@@ -324,8 +323,7 @@ int command_ps(int argc, char **argv)
 		.args_doc = "[PID...]",
 		.children = plain_options,
 		.doc = "List the processes of this user that have emulated devices open, with "
-		       "their "
-		       "queue pairs, completion queues, regions and connections.",
+		       "their queue pairs, completion queues, regions and connections.",
 	};
 	struct request request = {};
 	struct observed *processes;

@@ -532,8 +532,7 @@ int command_top(int argc, char **argv)
 		.children = plain_options,
 		.doc = "Show what the processes of this user do with emulated devices, the busiest "
 		       "first, refreshed in place.\vKeys: p processes or queue pairs, q end. "
-		       "Without a "
-		       "terminal each reading is printed.",
+		       "Without a terminal each reading is printed.",
 	};
 	struct request request = {.interval = 1};
 

@@ -14,7 +14,6 @@
 #include "net/netdev.h"
 #include "net/syscalls.h"
 #include "net/wire/gid.h"
-#include "net/wire/gid_table.h"
 #include "verbs/context.h"
 #include "verbs/neighbour.h"
 

@@ -12,7 +12,6 @@
 #ifndef URXE_VERBS_PROFILE_H
 #define URXE_VERBS_PROFILE_H
 
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 

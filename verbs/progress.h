@@ -26,7 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net/link.h" /* TIME_NEVER */
+#include "net/clock.h"
 
 struct progress;
 struct poll_queue; /* verbs/poll_yield.h */

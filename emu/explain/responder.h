@@ -11,6 +11,7 @@
 #include "emu/transport/message.h"
 #include "net/cause/cause.h"
 
+struct link_frame;
 struct packet;
 struct qp;
 struct responder_resource;

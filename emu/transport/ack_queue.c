@@ -3,7 +3,7 @@
 
 #include <utlist.h>
 
-#include "net/link.h"
+#include "net/clock.h"
 #include "net/spin.h"
 
 void ack_queue_init(struct ack_queue *queue)

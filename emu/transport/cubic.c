@@ -7,7 +7,7 @@
 
 #include "emu/transport/cwnd.h"
 #include "emu/transport/rtt.h"
-#include "net/link.h"
+#include "net/clock.h"
 #include "net/tuning.h"
 
 #define CUBIC_C 0.4	       /* RFC 9438, 5.1: segments a second cubed */

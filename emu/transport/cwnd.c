@@ -2,7 +2,7 @@
 #include "emu/transport/cwnd.h"
 
 #include "emu/transport/rtt.h"
-#include "net/link.h"
+#include "net/clock.h"
 #include "net/minmax.h"
 #include "net/tuning.h"
 

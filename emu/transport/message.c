@@ -37,7 +37,8 @@ bool message_continues(const struct message *message, const struct packet *packe
 	       (packet->op->flags & OPCODE_FIRST || !kind ? MESSAGE_NONE : continued[kind]);
 }
 
-struct srq *message_srq(const struct message *message, const struct qp *qp)
+/* Where the messages of @qp find receives, or NULL: in its receive queue. */
+static struct srq *message_srq(const struct message *message, const struct qp *qp)
 {
 	return qp->srq ? qp->srq : message->srq;
 }

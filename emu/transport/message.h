@@ -19,8 +19,9 @@
 
 #include "emu/objects/mr.h"
 #include "emu/transport/receive_queue.h"
-#include "net/link.h"
+#include "net/wire/wire.h"
 
+struct packet;
 struct qp;
 
 /*
@@ -86,9 +87,6 @@ void message_reset(struct message *message);
 
 /* Whether the opcode of @packet may come now, IBA 9.7.4.1.2. */
 bool message_continues(const struct message *message, const struct packet *packet);
-
-/* Where the messages of @qp find receives, or NULL: in its receive queue. */
-struct srq *message_srq(const struct message *message, const struct qp *qp);
 
 /* The protection domain of the memory that the peer of @qp names, and of that of its receives. */
 const struct pd *message_pd(const struct message *message, const struct qp *qp);

@@ -3,7 +3,7 @@
 
 #include "emu/transport/cwnd.h"
 #include "emu/transport/rtt.h"
-#include "net/link.h"
+#include "net/clock.h"
 #include "net/tuning.h"
 
 static bool is_long(const struct rtt *rtt)

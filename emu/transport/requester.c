@@ -73,8 +73,7 @@ static bool start_request(struct qp *qp, struct send_wqe *wqe)
 /*
  * Bind or invalidate a memory window. A bind is ordered with what follows it
  * only; an invalidation waits for everything before it, since requests under
- * way may use the window (IBA 10.8.3.3). Returns whether the
- * queue may go on.
+ * way may use the window (IBA 10.8.3.3). Returns whether the queue may go on.
  */
 static bool execute_local(struct qp *qp, struct send_wqe *wqe, struct outbox *outbox)
 {

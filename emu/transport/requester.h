@@ -10,7 +10,6 @@
 #ifndef URXE_EMU_REQUESTER_H
 #define URXE_EMU_REQUESTER_H
 
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -12,7 +12,6 @@
 #ifndef URXE_EMU_RESPONDER_H
 #define URXE_EMU_RESPONDER_H
 
-#include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "emu/transport/rtt.h"
 
-#include "net/link.h"
+#include "net/clock.h"
 #include "net/tuning.h"
 
 static void rtt_note_longest(struct rtt *rtt, uint64_t sample, uint64_t now)

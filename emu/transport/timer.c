@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "net/link.h"
+#include "net/clock.h"
 
 #define TIMER_HEAP_INITIAL 64
 

@@ -21,9 +21,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "net/clock.h"
 #include "net/fault/calls.h"
 #include "net/fault/fault_clause.h"
-#include "net/link.h"
 
 struct fault_rules;
 

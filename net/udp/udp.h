@@ -12,7 +12,7 @@
 
 struct udp_options {
 	struct capture *capture;     /* or NULL */
-	unsigned int receive_buffer; /* SO_RCVBUF in bytes; 0: as large as the machine allows */
+	unsigned int receive_buffer; /* SO_RCVBUF in bytes; 0: 32 MiB */
 	bool segmentation;	     /* use UDP_SEGMENT and UDP_GRO where the kernel has them */
 };
 

@@ -10,8 +10,8 @@
  * difference. Other destinations, and threads that find a connection taken, use that socket.
  *
  * Called by net/udp/udp_send.c, and by net/udp/udp.c to close them. Connections are added under
- * link.lock and stay as long as their address; the array is published by its count. The lock of a
- * connection covers the rest of it, from the sealing of a batch until it was sent.
+ * udp_link.lock and stay as long as their address; the array is published by its count. The lock of
+ * a connection covers the rest of it, from the sealing of a batch until it was sent.
  */
 #ifndef URXE_NET_UDP_CONNECTION_H
 #define URXE_NET_UDP_CONNECTION_H

@@ -27,7 +27,7 @@
 #define IPV6_AUTOFLOWLABEL 70
 #endif
 
-#define RECEIVE_BUFFER_MAX (32u << 20) /* more than a window ever needs */
+#define RECEIVE_BUFFER (32u << 20) /* unless it is given; more than a window ever needs */
 #define SEND_BUFFER (4 << 20)
 #define SOURCE_PORTS (ROCE_V2_SOURCE_PORT_MAX - ROCE_V2_SOURCE_PORT_MIN + 1)
 
@@ -142,7 +142,7 @@ int udp_address_receive_grh(const struct udp_address *address)
 
 int udp_receiver_open(const struct udp_link *link, const union ibv_gid *gid, int *fd)
 {
-	int size = link->receive_buffer ? link->receive_buffer : RECEIVE_BUFFER_MAX;
+	int size = link->receive_buffer ? link->receive_buffer : RECEIVE_BUFFER;
 	int on = 1;
 	int error = open_socket(gid, gid_is_ipv4(gid) ? receive_options_ipv4 : receive_options_ipv6,
 				fd);

@@ -456,7 +456,7 @@ static void deregister_others_region(void)
 	rig_close(&rig);
 }
 
-/* A send from memory of its own, whose completion is polled by @poll before or after that goes. */
+/* A send from memory of its own, which goes before or after its completion is polled. */
 static void send_from_mapping(bool unmap_first)
 {
 	const int access = PROT_READ | PROT_WRITE;

@@ -108,7 +108,7 @@ void multi_process_newcomer(struct multi_process *processes);
 
 /* --- multi_process_member.c: what all kinds of members do --------------------------------- */
 
-/* @events: sleep in the completion channel. Publishes nothing. */
+/* One with an odd @id sleeps in its completion channel. Publishes nothing. */
 void member_open(struct member *member, struct board *board, unsigned int id, uint32_t incarnation,
 		 unsigned int cq_depth);
 void member_close(struct member *member);

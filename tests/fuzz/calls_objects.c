@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects but for regions and queue pairs. A call that fails says why, and changes nothing that is
+/*
+ * Objects but for regions and queue pairs. A call that fails says why, and changes nothing that is
  * known here.
  */
 #include <errno.h>

@@ -9,7 +9,7 @@
 
 #include "tests/verbs/fixture.h"
 
-/* A send request for a WRITE of @length bytes. */
+/* A send request for a WRITE of @sge to the other half of the buffer. */
 static inline struct ibv_exp_send_wr exp_write(struct pair *pair, struct ibv_sge *sge,
 					       uint64_t wr_id)
 {

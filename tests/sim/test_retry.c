@@ -223,7 +223,7 @@ static void expect_probe(struct peer *peer, uint32_t psn, uint64_t delay)
 	peer_see_none(peer, PROBE_TIMEOUT_LEAST / 20);
 }
 
-/* The peer's window of no more than the initial one is full; the rest of @packets waits. */
+/* The peer's window of no more than the initial one is full; the rest of the message waits. */
 static uint32_t fill_window(struct peer *peer)
 {
 	struct packet packet;

@@ -122,7 +122,8 @@ bool sockets_compare(const struct slot *slot, const char *call,
 		sockets_compare(slot, name, both_results);                                         \
 	})
 
-/* Of this machine, of the slot's family; that of IPv4 is this world's. Good until the next but
+/*
+ * Of this machine, of the slot's family; that of IPv4 is this world's. Good until the next but
  * three.
  */
 struct sockaddr *sockets_address(unsigned int world, const struct slot *slot, uint16_t port);

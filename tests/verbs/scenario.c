@@ -20,7 +20,7 @@
 #define PATIENCE 60 /* seconds, for what may need retries */
 #define SIZE 2048
 
-/* For calls that return a pointer, or -1, or an errno: end @function with what went wrong. */
+/* For calls that return a pointer, or -1, or an errno: end the function with what went wrong. */
 #define try_errno(success)                                                                         \
 	do {                                                                                       \
 		errno = 0;                                                                         \

@@ -4,9 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "net/syscalls.h"
 #include "verbs/check/cards.h"
 #include "verbs/check/report_file.h"
 #include "verbs/check/suppress.h"

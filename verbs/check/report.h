@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reports of misuse, the causes 0x70xx and 0x71xx: a paragraph on stderr with the backtraces of the
+ * Reports of misuse, the causes 0x70xx to 0x72xx: a paragraph on stderr with the backtraces of the
  * places that belong to it, and a line of the JSON file. Each place is reported once: it is the
  * application's innermost frame of the call that the misuse was found in, or where there is no
  * call, of the first of its places. Other occurrences are counted. At exit the counts are told.

@@ -10,7 +10,6 @@
 
 #include "net/cause/cause.h"
 #include "net/quarantine.h"
-#include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 #include "verbs/thread.h"
 

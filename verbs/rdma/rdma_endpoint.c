@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
-#include "verbs/context.h"
 #include "verbs/rdma/rdma.h"
 
 #define RESOLVE_TIMEOUT_MS 2000

@@ -6,7 +6,6 @@
 #include <errno.h>
 
 #include "net/clock.h"
-#include "net/link.h"
 #include "net/syscalls.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"

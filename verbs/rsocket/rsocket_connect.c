@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "net/link.h"
+#include "net/clock.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "net/clock.h"
-#include "net/link.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"

@@ -13,7 +13,7 @@
 #include <utlist.h>
 
 #include "net/cause/cause.h"
-#include "net/link.h"
+#include "net/clock.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_calls.h"
 

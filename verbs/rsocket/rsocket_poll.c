@@ -12,7 +12,6 @@
 
 #include "net/cause/cause.h"
 #include "net/clock.h"
-#include "net/link.h"
 #include "net/syscalls.h"
 #include "verbs/rsocket/rsocket_calls.h"
 #include "verbs/rsocket/rsocket_datagram.h"

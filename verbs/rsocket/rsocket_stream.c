@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "net/cause/cause.h"
-#include "net/link.h"
 #include "net/minmax.h"
+#include "net/wire/wire.h"
 #include "verbs/rsocket/rsocket.h"
 
 /* Receives that were taken are posted again in batches: so there are as many more than credits. */

@@ -13,7 +13,6 @@
 #include <utlist.h>
 
 #include "net/clock.h"
-#include "net/link.h"
 #include "net/syscalls.h"
 #include "verbs/rsocket/rsocket.h"
 #include "verbs/rsocket/rsocket_datagram.h"
