@@ -302,15 +302,19 @@ static bool fails_before(const struct response *response, uint32_t psn)
 /*
  * The region of a READ was deregistered under it, IBA 9.7.5.2.4, or its memory unmapped: NAK
  * at the packet that failed. What is wrong in a duplicate is never reported. A NAK says that all
- * before it succeeded, so that of a later request gives way.
+ * before it succeeded, so that of a later request gives way; nor is what came behind it answered.
  */
 static void fail_answer(struct qp *qp, struct responder_resource *resource, int error)
 {
+	struct response *response = &qp->responder.response;
 	bool gone = error == -EFAULT, failed = qp->state == IBV_QPS_ERR;
 	uint32_t psn = psn_add(resource->first_psn, resource->ranges[0].next);
 
 	resource->range_count = 0;
-	if (resource->answered_before || (failed && !fails_before(&qp->responder.response, psn)))
+	if (resource->answered_before)
+		return;
+	response->count = 0;
+	if (failed && !fails_before(response, psn))
 		return;
 	explain_answer(qp, resource);
 	response_schedule_ack(qp, gone ? AETH_NAK_REMOTE_OPERATION : AETH_NAK_REMOTE_ACCESS, psn);
@@ -352,8 +356,6 @@ void response_run(struct qp *qp, struct outbox *outbox)
 		sent = send_answer(qp, resource, 2 * OUTBOX_PACKETS, outbox);
 		if (sent < 0) {
 			fail_answer(qp, resource, sent);
-			if (qp->state == IBV_QPS_ERR)
-				break;
 			continue;
 		}
 		budget -= sent;

@@ -198,7 +198,8 @@ static void expect_read(struct peer *peer, uint32_t psn, uint32_t length, uint8_
 START_TEST(duplicate_read)
 {
 	struct ibv_qp_attr local = {.qp_access_flags = IBV_ACCESS_LOCAL_WRITE};
-	struct ibv_qp_attr remote = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
+	struct ibv_qp_attr remote = {.qp_access_flags =
+					     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE};
 	struct peer_packet read, part;
 	struct peer peer;
 
@@ -232,6 +233,10 @@ START_TEST(duplicate_read)
 				    .va = (uintptr_t)peer.memory, .rkey = peer.mr->ibv.rkey,
 				    .swap_or_add = 1};
 	peer_send(&peer, &part);
+	part = read;
+	part.opcode = WIRE_RC | WIRE_FLUSH;
+	part.feth = 1;
+	peer_send(&peer, &part);
 	peer_see_none(&peer, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
 	ck_assert_uint_eq(peer.memory[0], 2);
@@ -250,7 +255,35 @@ START_TEST(duplicate_read)
 	peer_see_none(&peer, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
 	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 0);
+	request_acknowledge(&peer, FIRST_PSN + 4, WIRE_WRITE_ONLY, true);
+	peer_see_ack(&peer, FIRST_PSN + 4, 0x1f);
 	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, world_connection.access);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Nor does it hold up what comes behind it: another READ is answered, then a bad one refused. */
+START_TEST(duplicate_read_without_region)
+{
+	struct peer_packet read;
+	struct peer peer;
+	struct mr *mr;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	mr = world_mr(peer.node, peer.memory, PEER_MTU, IBV_ACCESS_REMOTE_READ);
+	read = read_request(&peer, FIRST_PSN, 0, 100);
+	read.rkey = mr->ibv.rkey;
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN, 100, 0);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	peer_send(&peer, &read);
+	read = read_request(&peer, FIRST_PSN + 1, 0, 100);
+	peer_send(&peer, &read);
+	read = read_request(&peer, FIRST_PSN + 2, 0, PEER_MEMORY + 1);
+	peer_send(&peer, &read);
+	expect_read(&peer, FIRST_PSN + 1, 100, 0);
+	peer_see_ack(&peer, FIRST_PSN + 2, 0x62);
+	peer_see_none(&peer, MS);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -261,8 +294,8 @@ START_TEST(duplicate_parts)
 	enum { PACKETS = 40 };
 	static const struct {
 		uint32_t first, count;
-	} asked[] = {{20, 2}, {5, 1}, {6, 1}, {4, 1}, {30, 3}, {1, 2}, {38, 2}, {21, 4}},
-	  few[] = {{1, 2}, {4, 3}, {20, 5}, {30, 10}};
+	} asked[] = {{20, 2}, {5, 1}, {6, 1}, {4, 1}, {30, 3}, {1, 2}, {38, 2}, {21, 4}, {10, 1}},
+	  few[] = {{1, 2}, {4, 3}, {10, 15}, {30, 10}};
 	struct peer_packet part;
 	struct peer peer;
 
@@ -310,11 +343,34 @@ START_TEST(duplicate_within_answer)
 }
 END_TEST
 
-static void expect_atomic(struct peer *peer, uint32_t psn, uint64_t original)
+static struct peer_packet fetch_add(const struct peer *peer)
+{
+	return (struct peer_packet){RC(WIRE_FETCH_ADD), .psn = FIRST_PSN,
+				    .va = (uintptr_t)peer->memory, .rkey = peer->mr->ibv.rkey,
+				    .swap_or_add = 5};
+}
+
+static void expect_atomic(struct peer *peer, uint32_t psn, uint64_t original, uint32_t msn)
 {
 	struct packet packet = peer_see_op(peer, "RC_ATOMIC_ACKNOWLEDGE");
 	ck_assert_uint_eq(packet.psn, psn & PSN_MASK);
 	ck_assert_uint_eq(be64toh(packet_atomicacketh(&packet)->original), original);
+	ck_assert_uint_eq(packet_msn(&packet), msn);
+}
+
+/* The first @count requests; only the last @answered of them have an answer. */
+static void add_each(struct peer *peer, uint32_t count, uint32_t answered)
+{
+	struct peer_packet add = fetch_add(peer);
+
+	for (uint32_t i = 0; i < count; i++) {
+		add.psn = (FIRST_PSN + i) & PSN_MASK;
+		peer_send(peer, &add);
+		if (i + answered < count)
+			peer_see_none(peer, 10000);
+		else
+			expect_atomic(peer, FIRST_PSN + i, 5 * i, i + 1);
+	}
 }
 
 /* Atomics are executed once; the result is kept for max_dest_rd_atomic of them. */
@@ -322,35 +378,21 @@ START_TEST(duplicate_atomic)
 {
 	enum { KEPT = 4, DONE = 10 };
 	struct connection c = world_connection;
-	uint64_t *counter;
+	struct peer_packet add;
 	struct peer peer;
 
 	c.rd_atomic = KEPT;
 	peer_create(&peer, IBV_QPT_RC, &c);
-	counter = (uint64_t *)peer.memory;
-	*counter = 1000;
-	struct peer_packet add = {RC(WIRE_FETCH_ADD), .va = (uintptr_t)counter,
-				  .rkey = peer.mr->ibv.rkey, .swap_or_add = 5};
-
-	for (uint32_t i = 0; i < DONE; i++) {
-		add.psn = (c.psn + i) & PSN_MASK;
-		peer_send(&peer, &add);
-		expect_atomic(&peer, c.psn + i, 1000 + 5 * i);
-	}
-	for (uint32_t i = 0; i < DONE; i++) {
-		add.psn = (c.psn + i) & PSN_MASK;
-		peer_send(&peer, &add);
-		if (i + KEPT < DONE)
-			peer_see_none(&peer, 10000);
-		else
-			expect_atomic(&peer, c.psn + i, 1000 + 5 * i);
-	}
+	add_each(&peer, DONE, DONE);
+	add_each(&peer, DONE, KEPT);
+	add = fetch_add(&peer);
+	add.psn = (c.psn + DONE - 1) & PSN_MASK;
 	add.opcode = WIRE_COMPARE_SWAP; /* that isn't what was asked */
 	peer_send(&peer, &add);
 	peer_see_none(&peer, 10000);
 	peer_send(&peer, &(struct peer_packet){RC(WIRE_READ_REQUEST), .psn = add.psn});
 	peer_see_none(&peer, 10000);
-	ck_assert_uint_eq(*counter, 1000 + 5 * DONE);
+	ck_assert_uint_eq(*(uint64_t *)peer.memory, 5 * DONE);
 	write_to(&peer, c.psn + DONE, 1);
 	peer_see_ack(&peer, c.psn + DONE, 0x1f);
 	add.opcode = WIRE_FETCH_ADD;
@@ -361,23 +403,39 @@ START_TEST(duplicate_atomic)
 }
 END_TEST
 
+/* Where max_dest_rd_atomic changes the latest of them stay, as many as it allows. */
+START_TEST(duplicate_atomic_of_another_depth)
+{
+	enum { KEPT = 4, DONE = 10 };
+	const struct ibv_qp_attr attr = {.max_dest_rd_atomic = _i};
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.rd_atomic = KEPT;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	add_each(&peer, DONE, DONE);
+	world_modify_state(peer.qp, IBV_QPS_SQD);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, IBV_QP_MAX_DEST_RD_ATOMIC), 0);
+	add_each(&peer, DONE, _i < KEPT ? _i : KEPT);
+	peer_destroy(&peer);
+}
+END_TEST
+
 /* The PSNs have come round: of two atomics with the same one it is the latest that comes again. */
 START_TEST(duplicate_of_the_latest)
 {
-	struct peer_packet add = {RC(WIRE_FETCH_ADD), .psn = FIRST_PSN, .swap_or_add = 5};
+	struct peer_packet add;
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
-	memset(peer.memory, 0, 8);
-	add.va = (uintptr_t)peer.memory;
-	add.rkey = peer.mr->ibv.rkey;
+	add = fetch_add(&peer);
 	for (uint64_t i = 0; i < 2; i++) {
 		peer.qp->responder.expected_psn = FIRST_PSN;
 		peer_send(&peer, &add);
-		expect_atomic(&peer, FIRST_PSN, 5 * i);
+		expect_atomic(&peer, FIRST_PSN, 5 * i, i + 1);
 	}
 	peer_send(&peer, &add);
-	expect_atomic(&peer, FIRST_PSN, 5);
+	expect_atomic(&peer, FIRST_PSN, 5, 2);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -444,6 +502,37 @@ START_TEST(responses_in_order)
 }
 END_TEST
 
+/* Nor do they where an answer takes all of one turn, before another READ's, or several turns. */
+START_TEST(long_responses_in_order)
+{
+	const bool several = _i;
+	const uint32_t packets = several ? 3 * OUTBOX_PACKETS : OUTBOX_PACKETS;
+	const uint32_t length = packets * PEER_MTU, next = FIRST_PSN + packets;
+	uint8_t *memory = calloc(1, length);
+	struct peer_packet read;
+	struct peer peer;
+	struct mr *mr;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	mr = world_mr(peer.node, memory, length, IBV_ACCESS_REMOTE_READ);
+	peer_send(&peer, &(struct peer_packet){RC(WIRE_READ_REQUEST), .psn = FIRST_PSN,
+					       .va = (uintptr_t)memory, .rkey = mr->ibv.rkey,
+					       .dma_length = length});
+	read = read_request(&peer, next, 0, 100);
+	if (!several)
+		peer_send(&peer, &read);
+	/* There is no receive for it, which is told at once. */
+	request_acknowledge(&peer, next + !several, WIRE_SEND_ONLY, true);
+	expect_read(&peer, FIRST_PSN, length, 0);
+	if (!several)
+		expect_read(&peer, next, 100, 0);
+	peer_see_ack(&peer, next + !several, AETH_RNR_NAK | world_connection.min_rnr_timer);
+	ck_assert_int_eq(mr_deregister(mr), 0);
+	peer_destroy(&peer);
+	free(memory);
+}
+END_TEST
+
 /* A duplicate of the oldest READ, just before the next new one, isn't one READ too many. */
 START_TEST(duplicate_before_next_read)
 {
@@ -476,12 +565,15 @@ int main(void)
 	tcase_add_test(tests, duplicate_behind_a_gap);
 	tcase_add_test(tests, duplicate_without_receive);
 	tcase_add_test(tests, duplicate_read);
+	tcase_add_test(tests, duplicate_read_without_region);
 	tcase_add_test(tests, duplicate_parts);
 	tcase_add_test(tests, duplicate_within_answer);
 	tcase_add_test(tests, duplicate_atomic);
+	tcase_add_loop_test(tests, duplicate_atomic_of_another_depth, 0, 6);
 	tcase_add_test(tests, duplicate_of_the_latest);
 	tcase_add_test(tests, duplicate_atomic_write_and_flush);
 	tcase_add_test(tests, responses_in_order);
+	tcase_add_loop_test(tests, long_responses_in_order, 0, 2);
 	tcase_add_test(tests, duplicate_before_next_read);
 	return world_main("duplicate", (TCase *const[]){tests, NULL});
 }

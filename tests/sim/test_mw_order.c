@@ -600,7 +600,8 @@ END_TEST
 
 /*
  * READs that were taken and not answered yet fail with their window, and so does what comes behind
- * them: the NAK is that of the first, for it says that all before it succeeded.
+ * them: the NAK is that of the first, for it says that all before it succeeded. Number @_i names
+ * the region instead: it is answered, unless one before it has failed.
  */
 START_TEST(refused_from_the_first_on)
 {
@@ -614,7 +615,7 @@ START_TEST(refused_from_the_first_on)
 			.opcode = WIRE_RC | operations[i],
 			.psn = world_connection.psn + i,
 			.va = (uintptr_t)peer.memory,
-			.rkey = peer_rkey,
+			.rkey = (int)i == _i ? peer.mr->ibv.rkey : peer_rkey,
 			.invalidate = peer_rkey,
 			.dma_length = 8,
 			.length = operations[i] == WIRE_WRITE_ONLY ? 8 : 0,
@@ -622,7 +623,9 @@ START_TEST(refused_from_the_first_on)
 
 		peer_send(&peer, &packet);
 	}
-	peer_see_ack(&peer, world_connection.psn, AETH_NAK_REMOTE_ACCESS);
+	if (_i == 0)
+		peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
+	peer_see_ack(&peer, world_connection.psn + (_i == 0), AETH_NAK_REMOTE_ACCESS);
 	peer_see_none(&peer, SECOND);
 	world_expect(peer.node, 2, IBV_WC_SUCCESS);
 	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 1);
@@ -630,12 +633,57 @@ START_TEST(refused_from_the_first_on)
 }
 END_TEST
 
+/* A bind is over with the request before it, though that is one that nothing has to be said of. */
+START_TEST(completed_behind_an_unsignaled_request)
+{
+	struct ibv_sge sge = {.length = 8};
+	struct ibv_send_wr write = {.opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = 1};
+
+	begin_peer(IBV_MW_TYPE_2);
+	sge.addr = (uintptr_t)peer.memory;
+	sge.lkey = peer.mr->ibv.lkey;
+	post(peer.qp, write);
+	post(peer.qp, peer_bind_wr(peer_rkey, 8, 2));
+	peer_see_op(&peer, "RC_RDMA_WRITE_ONLY");
+	respond(WIRE_ACKNOWLEDGE, world_connection.psn, AETH_ACK_UNLIMITED, 0);
+	world_expect(peer.node, 2, IBV_WC_SUCCESS);
+	end_peer();
+}
+END_TEST
+
+/* Responses on either side of a bind are missing: each is asked for as it was. */
+START_TEST(asked_for_around_a_bind)
+{
+	const uint32_t psn = world_connection.psn;
+
+	begin_peer(IBV_MW_TYPE_2);
+	for (uint32_t i = 0; i < 4; i++) {
+		if (i == 2)
+			post(peer.qp, peer_bind_wr(peer_rkey, 8, 2));
+		peer_post(&peer, IBV_WR_RDMA_READ, 8 + i, i + (i >= 2));
+		peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+	}
+	respond(WIRE_READ_RESPONSE_ONLY, psn + 3, AETH_ACK_UNLIMITED, 11);
+	for (uint32_t i = 0; i < 3; i++) {
+		struct packet packet = peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
+
+		ck_assert_uint_eq(packet.psn, (psn + i) & PSN_MASK);
+		ck_assert_uint_eq(be32toh(packet_reth(&packet)->length), 8 + i);
+		respond(WIRE_READ_RESPONSE_ONLY, psn + i, AETH_ACK_UNLIMITED, 8 + i);
+	}
+	for (uint64_t i = 0; i < 5; i++)
+		world_expect(peer.node, i, IBV_WC_SUCCESS);
+	end_peer();
+}
+END_TEST
+
 /*
- * A bind is over while the requests behind it wait for a receiver: it isn't gone back to when its
- * place in the queue is another request's.
+ * A request, and with it a bind behind it, is over while others wait for a receiver: it isn't gone
+ * back to when its place in the queue is another request's.
  */
 START_TEST(not_gone_back_to)
 {
+	const bool binds = _i;
 	const struct qp_options two = {.type = IBV_QPT_RC,
 				       .cap = {.max_send_wr = 2, .max_send_sge = 1}};
 	uint32_t psn = world_connection.psn;
@@ -646,13 +694,15 @@ START_TEST(not_gone_back_to)
 	peer.qp = world_qp(peer.node, &two);
 	peer_connect(&peer, &world_connection);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 8, 0);
-	post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
+	if (binds)
+		post(peer.qp, peer_bind_wr(peer_rkey, 1024, 1));
 	peer_see_op(&peer, "RC_RDMA_WRITE_ONLY");
 	respond(WIRE_ACKNOWLEDGE, psn, AETH_RNR_NAK, 0);
 	world_run(&peer.world, 10000);
 	respond(WIRE_ACKNOWLEDGE, psn, AETH_ACK_UNLIMITED, 0);
 	world_expect(peer.node, 0, IBV_WC_SUCCESS);
-	world_expect(peer.node, 1, IBV_WC_SUCCESS);
+	if (binds)
+		world_expect(peer.node, 1, IBV_WC_SUCCESS);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 16, 2);
 	peer_post(&peer, IBV_WR_RDMA_WRITE, 24, 3);
 	for (uint32_t i = 0; i < 2; i++) {
@@ -688,7 +738,9 @@ int main(void)
 	tcase_add_loop_test(tcase, answered_and_taken_back_in_one_round, type_1, types);
 	tcase_add_test(tcase, invalidating_twice);
 	tcase_add_test(tcase, not_invalidated_by_what_fails);
-	tcase_add_test(tcase, refused_from_the_first_on);
-	tcase_add_test(tcase, not_gone_back_to);
+	tcase_add_loop_test(tcase, refused_from_the_first_on, 0, 3);
+	tcase_add_test(tcase, completed_behind_an_unsignaled_request);
+	tcase_add_test(tcase, asked_for_around_a_bind);
+	tcase_add_loop_test(tcase, not_gone_back_to, 0, 2);
 	return world_main("mw_order", (TCase *const[]){tcase, NULL});
 }
