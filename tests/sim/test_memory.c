@@ -158,33 +158,37 @@ END_TEST
  */
 START_TEST(gone_though_pinned)
 {
+	enum { SIZE = 1 << 16 };
 	static const struct {
 		enum ibv_qp_type type;
 		enum ibv_wr_opcode opcode;
 		enum ibv_wc_status status;
+		uint32_t length; /* at the end of the memory, of which half isn't there */
 	} rows[] = {
-		{IBV_QPT_RC, IBV_WR_RDMA_WRITE, IBV_WC_REM_OP_ERR},
-		{IBV_QPT_RC, IBV_WR_RDMA_READ, IBV_WC_REM_OP_ERR},
-		{IBV_QPT_UC, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS},
+		{IBV_QPT_RC, IBV_WR_RDMA_WRITE, IBV_WC_REM_OP_ERR, SIZE},
+		{IBV_QPT_RC, IBV_WR_RDMA_READ, IBV_WC_REM_OP_ERR, SIZE},
+		{IBV_QPT_RC, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WC_REM_OP_ERR, 8},
+		{IBV_QPT_RC, IBV_WR_ATOMIC_WRITE, IBV_WC_REM_OP_ERR, 8},
+		{IBV_QPT_UC, IBV_WR_RDMA_WRITE, IBV_WC_SUCCESS, SIZE},
 	};
-	const size_t size = 1 << 16;
 	uint8_t *memory;
 	struct mr *mr;
 
 	catch_faults();
 	begin(rows[_i].type, NULL, 1);
-	memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(memory, MAP_FAILED);
-	mr = world_mr(p.b, memory, size, REMOTE);
-	ck_assert_int_eq(mprotect(memory + size / 2, size / 2, PROT_NONE), 0);
-	reach(rows[_i].opcode, mr->ibv.rkey, (uintptr_t)memory, size, 7);
+	mr = world_mr(p.b, memory, SIZE, REMOTE);
+	ck_assert_int_eq(mprotect(memory + SIZE / 2, SIZE / 2, PROT_NONE), 0);
+	reach(rows[_i].opcode, mr->ibv.rkey, (uintptr_t)memory + SIZE - rows[_i].length,
+	      rows[_i].length, 7);
 	world_expect(p.a, 7, rows[_i].status);
 	world_run(&p.world, MS);
 	ck_assert_int_eq(p.qb->state, IBV_QPS_ERR);
 	ck_assert_uint_eq(p.b->events[IBV_EVENT_QP_FATAL], 1);
 	ck_assert_uint_eq(p.b->events[IBV_EVENT_QP_ACCESS_ERR], 0);
 	ck_assert_int_eq(mr_deregister(mr), 0);
-	munmap(memory, size);
+	munmap(memory, SIZE);
 	end();
 }
 END_TEST
@@ -242,7 +246,7 @@ int main(void)
 	tcase_add_loop_test(tcase, device_memory, 1, SEEDS);
 	tcase_add_loop_test(tcase, all_there_is, 1, SEEDS);
 	tcase_add_loop_test(tcase, gone_on_demand, 0, 2);
-	tcase_add_loop_test(tcase, gone_though_pinned, 0, 3);
+	tcase_add_loop_test(tcase, gone_though_pinned, 0, 5);
 	tcase_add_loop_test(tcase, null_region, 1, SEEDS);
 	return world_main("memory", (TCase *const[]){tcase, NULL});
 }

@@ -124,13 +124,13 @@ START_TEST(without_alternate_path)
 
 	paths_create(&p, IBV_QPT_RC);
 	expect_state(p.peer.qp, IBV_MIG_MIGRATED);
+	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_MIGRATED), 0);
 	request(&p, NULL, false);
 	expect_taken(&p, &p.peer.path, false);
 	request(&p, NULL, true);
 	expect_taken(&p, &p.peer.path, false);
 	request(&p, &p.alternate, true);
 	peer_see_none(&p.peer, MS);
-	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_MIGRATED), 0);
 	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_REARM), EINVAL);
 	expect_state(p.peer.qp, IBV_MIG_MIGRATED);
 	expect_events(&p, 0, 0);
@@ -281,6 +281,102 @@ START_TEST(peer_migrates)
 }
 END_TEST
 
+/* What is under way may be lost with the path that the peer has left: it isn't waited for. */
+START_TEST(peer_migrates_meanwhile)
+{
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	peer_post(&p.peer, IBV_WR_RDMA_WRITE, 8, 0);
+	peer_see_op(&p.peer, "RC_RDMA_WRITE_ONLY");
+	request(&p, &p.alternate, true);
+	peer_see_op(&p.peer, "RC_RDMA_WRITE_ONLY");
+	ck_assert(gid_equal(&p.peer.to, &p.alternate.source));
+	expect_taken(&p, &p.alternate, true);
+	ck_assert_uint_eq(p.peer.node->hca->counters->timeouts, 0);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
+static enum link_sender foreign_sender(struct link *link, const struct link_frame *frame)
+{
+	return LINK_SENDER_FOREIGN;
+}
+
+/* Any user of this machine can send from the peer's addresses: nothing comes of it. */
+static void request_by_another_user(struct paths *p, const struct path *path, bool migrated)
+{
+	struct link *link = p->peer.node->link;
+	struct link_ops ops = *link->ops;
+
+	ops.sender = foreign_sender;
+	link->ops = &ops;
+	request(p, path, migrated);
+	peer_see_none(&p->peer, MS);
+	link->ops = p->peer.link->ops;
+}
+
+/* Nor where the alternate path was the path before. */
+START_TEST(another_user_migrates)
+{
+	struct ibv_qp_attr attr;
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	if (_i) {
+		request(&p, &p.alternate, true);
+		expect_taken(&p, &p.alternate, true);
+		attr = alternate_attr(&p.peer.path.source);
+		attr.alt_ah_attr.grh.sgid_index = 0;
+		ck_assert_int_eq(
+			world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+		request(&p, &p.alternate, false);
+		expect_taken(&p, &p.alternate, false);
+	}
+	request_by_another_user(&p, _i ? NULL : &p.alternate, true);
+	expect_state(p.peer.qp, IBV_MIG_ARMED);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
+/* Nor when this side has migrated. */
+START_TEST(another_user_on_the_alternate_path)
+{
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_MIGRATED), 0);
+	request_by_another_user(&p, &p.alternate, true);
+	request(&p, &p.alternate, true);
+	expect_taken(&p, &p.alternate, true);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
+/* A new alternate path isn't one that was left, as the one before it is. */
+START_TEST(another_alternate_path)
+{
+	struct ibv_qp_attr attr;
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	request(&p, &p.alternate, true);
+	expect_taken(&p, &p.alternate, true);
+	attr = alternate_attr(&p.foreign.source);
+	ck_assert_int_eq(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH), 0);
+	p.foreign.destination = p.alternate.destination;
+	request(&p, &p.foreign, false);
+	request(&p, NULL, false);
+	peer_see_none(&p.peer, MS);
+	expect_events(&p, 1, 0);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
 /* An alternate path that differs from the path in what no packet shows, its timeout say. */
 START_TEST(peer_migrates_on_the_same_addresses)
 {
@@ -388,6 +484,25 @@ START_TEST(on_demand)
 	world_expect(p.peer.node, 3, IBV_WC_SUCCESS);
 	expect_state(p.peer.qp, IBV_MIG_ARMED);
 	expect_events(&p, 1, 0);
+	peer_destroy(&p.peer);
+}
+END_TEST
+
+/* Nor does the peer say that it has followed by what comes late on the path that was left. */
+START_TEST(on_demand_with_a_late_packet)
+{
+	struct packet packet;
+	struct paths p;
+
+	paths_create(&p, IBV_QPT_RC);
+	arm(&p);
+	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_MIGRATED), 0);
+	request(&p, NULL, false);
+	expect_taken(&p, &p.alternate, true);
+	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_REARM), 0);
+	peer_post(&p.peer, IBV_WR_RDMA_WRITE, 8, 0);
+	packet = peer_see_op(&p.peer, "RC_RDMA_WRITE_ONLY");
+	ck_assert(packet_requests_migration(&packet));
 	peer_destroy(&p.peer);
 }
 END_TEST
@@ -791,9 +906,14 @@ int main(void)
 	tcase_add_test(rules, refused_mtu);
 	tcase_add_test(rules, states);
 	tcase_add_test(rules, peer_migrates);
+	tcase_add_test(rules, peer_migrates_meanwhile);
+	tcase_add_loop_test(rules, another_user_migrates, 0, 2);
+	tcase_add_test(rules, another_user_on_the_alternate_path);
+	tcase_add_test(rules, another_alternate_path);
 	tcase_add_test(rules, peer_migrates_on_the_same_addresses);
 	tcase_add_loop_test(rules, peer_migrates_in_vain, 0, 2);
 	tcase_add_test(rules, on_demand);
+	tcase_add_test(rules, on_demand_with_a_late_packet);
 	tcase_add_test(rules, retries_used_up);
 	tcase_add_test(rules, acknowledged_before);
 	tcase_add_test(rules, unreliable);

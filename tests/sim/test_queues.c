@@ -141,7 +141,7 @@ START_TEST(srq_too_short)
 }
 END_TEST
 
-/* Receives belong to the protection domain of the SRQ, not to that of the QP. */
+/* Receives belong to the protection domain of the SRQ, and R_Keys to that of the QP. */
 START_TEST(srq_of_another_pd)
 {
 	struct ibv_srq_attr attr = {.max_wr = 4, .max_sge = 1};
@@ -164,7 +164,7 @@ START_TEST(srq_of_another_pd)
 	qb = world_qp(b, &options);
 	from = world_mr(a, memory[0], 64, 0);
 	ck_assert_int_eq(mr_register(other, memory[1], 64, (uintptr_t)memory[1],
-				     IBV_ACCESS_LOCAL_WRITE, &to),
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, &to),
 			 0);
 	struct ibv_sge sge[] = {{(uintptr_t)memory[0], 64, from->ibv.lkey},
 				{(uintptr_t)memory[1], 64, to->ibv.lkey}};
@@ -180,6 +180,11 @@ START_TEST(srq_of_another_pd)
 	world_expect(b, 7, IBV_WC_SUCCESS);
 	world_expect(a, 0, IBV_WC_SUCCESS);
 	ck_assert_mem_eq(memory[0], memory[1], 64);
+	send.opcode = IBV_WR_RDMA_WRITE;
+	send.wr.rdma.remote_addr = (uintptr_t)memory[1];
+	send.wr.rdma.rkey = to->ibv.rkey;
+	ck_assert_int_eq(world_post_send(qa, &send), 0);
+	world_expect(a, 0, IBV_WC_REM_ACCESS_ERR);
 
 	options.srq = qb->srq;
 	ck_assert_int_eq(qp_destroy(qa), 0);

@@ -240,6 +240,7 @@ START_TEST(bad_answer_to_flush)
 		enum ibv_wc_status status;
 	} answers[] = {
 		{WIRE_READ_RESPONSE_ONLY, 0x1f, 8, IBV_WC_LOC_LEN_ERR},
+		{WIRE_READ_RESPONSE_FIRST, 0x1f, 0, IBV_WC_BAD_RESP_ERR},
 		{WIRE_ATOMIC_ACKNOWLEDGE, 0x1f, 0, IBV_WC_BAD_RESP_ERR},
 		{WIRE_ACKNOWLEDGE, 0x61, 0, IBV_WC_REM_INV_REQ_ERR},
 		{WIRE_ACKNOWLEDGE, 0x62, 0, IBV_WC_REM_ACCESS_ERR},
@@ -247,6 +248,8 @@ START_TEST(bad_answer_to_flush)
 	struct peer peer;
 
 	peer_create_requester(&peer, NULL);
+	/* Of a READ that had its place. */
+	send_queue_at(&peer.qp->sq, 0)->read_in_parts = true;
 	peer_flush(&peer, FLUSH_RANGE, 8, 0);
 	peer_see_requests(&peer, FIRST_PSN, 1);
 	peer_respond(&peer, answers[_i].operation, FIRST_PSN, answers[_i].syndrome,
@@ -370,6 +373,24 @@ START_TEST(half_of_the_psns)
 	}
 	packet = peer_see_op(&peer, "RC_RDMA_READ_REQUEST");
 	ck_assert_uint_eq(packet.psn, (c.psn + _i) & PSN_MASK);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* Nor for a message of one packet, however large the window is. */
+START_TEST(half_of_the_psns_and_one)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.mtu = IBV_MTU_256;
+	c.rd_atomic = 1;
+	peer_create_requester(&peer, &c);
+	peer.qp->recovery.destination->cwnd.size.limit = UINT64_C(1) << 40;
+	peer_post(&peer, IBV_WR_RDMA_READ, (UINT32_C(1) << 31) - 256, 0);
+	peer_see_requests(&peer, c.psn, 1);
+	peer_post(&peer, IBV_WR_SEND, 8, 1);
+	peer_see_none(&peer, 10000);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -561,11 +582,12 @@ int main(void)
 	tcase_add_test(tcase, ghosts);
 	tcase_add_loop_test(tcase, fatal_nak, 0, 3);
 	tcase_add_test(tcase, atomic_write_and_flush);
-	tcase_add_loop_test(tcase, bad_answer_to_flush, 0, 4);
+	tcase_add_loop_test(tcase, bad_answer_to_flush, 0, 5);
 	tcase_add_test(tcase, rd_atomic_limit);
 	tcase_add_test(tcase, a_list_takes_no_more_than_it_sends);
 	tcase_add_test(tcase, an_error_gives_it_back);
 	tcase_add_loop_test(tcase, half_of_the_psns, 0, 2);
+	tcase_add_test(tcase, half_of_the_psns_and_one);
 	tcase_add_test(tcase, fence);
 	tcase_add_loop_test(tcase, solicited, 0, 9);
 	tcase_add_test(tcase, acks_on_the_way);

@@ -15,6 +15,8 @@
 #define BAD_KEY 0xdead0001
 #define ALL_MEMORY PEER_MEMORY
 
+#define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
+
 /* --- one bad message, up to three packets --------------------------------------- */
 
 struct row {
@@ -284,20 +286,27 @@ END_TEST
 /* 6: as many as max_dest_rd_atomic are answered, in order, before the NAK for the next. */
 START_TEST(too_many_reads)
 {
-	struct peer_packet read = {OP(WIRE_READ_REQUEST), .dma_length = 100};
+	static const struct peer_packet next[] = {
+		{OP(WIRE_READ_REQUEST), .dma_length = 100},
+		{OP(WIRE_FETCH_ADD), .swap_or_add = 1},
+		{OP(WIRE_ATOMIC_WRITE), .length = 8, .dma_length = 8},
+	};
+	const int reads = _i / LENGTH(next);
 	struct connection c = world_connection;
 	struct peer peer;
 
-	c.rd_atomic = _i;
+	c.rd_atomic = reads;
 	peer_create(&peer, IBV_QPT_RC, &c);
-	for (int i = 0; i <= _i; i++)
-		send_next(&peer, &read);
-	for (int i = 0; i < _i; i++) {
+	for (int i = 0; i < reads; i++)
+		send_next(&peer, &next[0]);
+	send_next(&peer, &next[_i % LENGTH(next)]);
+	for (int i = 0; i < reads; i++) {
 		struct packet packet = peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
 		ck_assert_uint_eq(packet.psn, (c.psn + i) & PSN_MASK);
 	}
 	peer_see_ack(&peer, peer.psn - 1, 0x61);
 	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_REQ_ERR], 1);
+	ck_assert_uint_eq(*(uint64_t *)peer.memory, 0);
 	expect_dead(&peer, 0, 0);
 	peer_destroy(&peer);
 }
@@ -347,6 +356,7 @@ static void expect_msn(struct peer *peer, uint8_t syndrome, uint32_t msn)
 /* IBA 9.7.7.1: what is executed counts, once, modulo 2^24; what a NAK is for doesn't. */
 START_TEST(message_numbers)
 {
+	struct peer_packet read = {OP(WIRE_READ_REQUEST), .dma_length = 4};
 	struct peer_packet write = {OP(WIRE_WRITE_ONLY), .length = 4, .dma_length = 4};
 	struct peer_packet first = WRITE_FIRST(1028);
 	struct peer_packet last = {OP(WIRE_WRITE_LAST), .length = 4};
@@ -354,6 +364,12 @@ START_TEST(message_numbers)
 	struct peer peer;
 
 	peer_create(&peer, IBV_QPT_RC, NULL);
+	peer.qp->responder.msn = PSN_MASK;
+	send_next(&peer, &read);
+	peer_see_op(&peer, "RC_RDMA_READ_RESPONSE_ONLY");
+	send_next(&peer, &send);
+	expect_msn(&peer, 0x20 | world_connection.min_rnr_timer, 0);
+	peer.psn--;
 	peer.qp->responder.msn = PSN_MASK - 1;
 	send_next(&peer, &write);
 	expect_msn(&peer, 0x1f, PSN_MASK);
@@ -730,8 +746,6 @@ START_TEST(by_state)
 }
 END_TEST
 
-#define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
-
 int main(void)
 {
 	TCase *tcase = tcase_create("responder");
@@ -740,7 +754,7 @@ int main(void)
 	tcase_add_loop_test(tcase, qp_access, 0, ACCESSES);
 	tcase_add_loop_test(tcase, region_access, 0, 2 * ACCESSES);
 	tcase_add_test(tcase, zero_length);
-	tcase_add_loop_test(tcase, too_many_reads, 0, 5);
+	tcase_add_loop_test(tcase, too_many_reads, 0, 15);
 	tcase_add_test(tcase, atomic_write_and_flush);
 	tcase_add_test(tcase, message_numbers);
 	tcase_add_test(tcase, too_many_flushes);

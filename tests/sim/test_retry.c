@@ -648,15 +648,20 @@ START_TEST(rnr_timers)
 }
 END_TEST
 
-/* The receiver has gone on meanwhile, and isn't ready for the next one: that is another pause. */
+/*
+ * The receiver has gone on meanwhile, and isn't ready for the next one: that is another pause, with
+ * all retries.
+ */
 START_TEST(rnr_of_the_next)
 {
 	const uint64_t delay = rnr_timer[14] * UINT64_C(10000);
+	struct connection c = world_connection;
 	struct packet packet;
 	struct peer peer;
 	uint64_t then;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
+	c.rnr_retry = 1;
+	peer_create(&peer, IBV_QPT_RC, &c);
 	for (uint64_t i = 0; i < 3; i++)
 		peer_post(&peer, IBV_WR_SEND, 8, i);
 	peer_see_requests(&peer, FIRST_PSN, 3);

@@ -246,6 +246,7 @@ START_TEST(messages)
 		ck_assert_uint_eq(be32toh(wc.imm_data), i);
 		ck_assert_uint_eq(wc.byte_len, LENGTH);
 		ck_assert_uint_eq(wc.qp_num, shared.target->number);
+		ck_assert_uint_eq(wc.src_qp, shared.initiator->number);
 		ck_assert_mem_eq(shared.memory[1 + i % 2] + i * LENGTH,
 				 shared.memory[0] + i * LENGTH, LENGTH);
 	}
@@ -340,6 +341,35 @@ START_TEST(targets_come_and_go)
 }
 END_TEST
 
+/* One that is amid a message stays known while others can be forgotten, which come after it. */
+START_TEST(known_amid_a_message)
+{
+	struct qp *initiator, *target;
+	struct shared shared;
+	struct ibv_wc wc;
+
+	begin_message(&shared);
+	reset_qps(&shared);
+	shared.count = 0;
+	initiator = shared.initiator;
+	target = shared.target;
+	for (unsigned int i = 0; i < XRC_DELEGATES; i++) {
+		connect_qps(&shared);
+		post_receive(&shared, 1, 0);
+		post_send(&shared, IBV_WR_SEND, 1, 0);
+		ck_assert_int_eq(completion(&shared, &shared.world.nodes[0]).status,
+				 IBV_WC_SUCCESS);
+		wc = completion(&shared, &shared.world.nodes[2]);
+		ck_assert_int_eq(wc.status, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(wc.wr_id, 0);
+		destroy_qps(&shared);
+	}
+	shared.initiator = initiator;
+	shared.target = target;
+	shared_destroy(&shared);
+}
+END_TEST
+
 /* Nor does anything that one has written, which is placed late, wait for it to be known again. */
 START_TEST(written_by_one_that_is_forgotten)
 {
@@ -368,10 +398,11 @@ END_TEST
 /* An empty SRQ of the owner holds the message up, and a receive lets it go on. */
 START_TEST(receiver_not_ready)
 {
+	static const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM};
 	struct shared shared;
 
 	shared_create(&shared, NULL, 1);
-	post_send(&shared, IBV_WR_SEND, 1, 0);
+	post_send(&shared, opcodes[_i], 1, 0);
 	step(&shared, 100);
 	ck_assert_uint_gt(shared.world.nodes[1].hca->counters->send_rnr_err, 0);
 	post_receive(&shared, 1, 0);
@@ -419,15 +450,16 @@ END_TEST
 /* It ended amid a message, and the owner wasn't told: the next one begins anew. */
 START_TEST(begun_anew)
 {
+	static const enum ibv_wr_opcode ended[] = {IBV_WR_RDMA_WRITE, IBV_WR_SEND};
 	struct shared shared;
 	struct node *nodes;
 	struct ibv_wc wc;
 
 	shared_create(&shared, NULL, 1);
 	nodes = shared.world.nodes;
-	for (uint64_t i = 0; i < 2; i++)
+	for (int i = 0; i <= _i; i++)
 		post_receive(&shared, 1, i);
-	post_send(&shared, IBV_WR_SEND, 1, 0);
+	post_send(&shared, ended[_i], 1, 0);
 	while (!shared.target->xrc.answered)
 		step(&shared, 1);
 	reset_qps(&shared);
@@ -435,10 +467,33 @@ START_TEST(begun_anew)
 	join_qps(&shared);
 	post_send(&shared, IBV_WR_SEND, 1, 1);
 	ck_assert_int_eq(completion(&shared, &nodes[0]).status, IBV_WC_SUCCESS);
-	for (uint64_t i = 0; i < 2; i++) {
+	for (int i = 0; i <= _i; i++) {
 		ck_assert_int_eq(world_poll(&nodes[2], &wc), 1);
 		ck_assert_uint_eq(wc.wr_id, i);
-		ck_assert_int_eq(wc.status, i ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
+		ck_assert_int_eq(wc.status, i == _i ? IBV_WC_SUCCESS : IBV_WC_WR_FLUSH_ERR);
+	}
+	shared_destroy(&shared);
+}
+END_TEST
+
+/* What the target's connection is goes for what the owner places. */
+START_TEST(another_mtu)
+{
+	static const enum ibv_mtu mtus[] = {IBV_MTU_1024, IBV_MTU_512, IBV_MTU_2048};
+	struct connection c = world_connection;
+	struct shared shared;
+	struct node *nodes;
+
+	shared_create(&shared, NULL, 1);
+	nodes = shared.world.nodes;
+	for (uint64_t i = 0; i < 3; i++) {
+		reset_qps(&shared);
+		c.mtu = mtus[i];
+		world_connect(&nodes[0], shared.initiator, &nodes[1], shared.target, &c);
+		post_receive(&shared, 1, i);
+		post_send(&shared, IBV_WR_SEND, 1, i);
+		ck_assert_int_eq(completion(&shared, &nodes[0]).status, IBV_WC_SUCCESS);
+		ck_assert_int_eq(completion(&shared, &nodes[2]).status, IBV_WC_SUCCESS);
 	}
 	shared_destroy(&shared);
 }
@@ -740,10 +795,12 @@ int main(void)
 	tcase_add_loop_test(tests, target_goes_amid_a_message, 0, 3);
 	tcase_add_test(tests, target_of_another_domain_goes);
 	tcase_add_test(tests, targets_come_and_go);
+	tcase_add_test(tests, known_amid_a_message);
 	tcase_add_test(tests, written_by_one_that_is_forgotten);
-	tcase_add_test(tests, receiver_not_ready);
+	tcase_add_loop_test(tests, receiver_not_ready, 0, 2);
 	tcase_add_test(tests, another_queue_after_an_overrun);
-	tcase_add_test(tests, begun_anew);
+	tcase_add_loop_test(tests, begun_anew, 0, 2);
+	tcase_add_test(tests, another_mtu);
 	tcase_add_test(tests, queue_of_another_domain);
 	tcase_add_test(tests, any_number_is_first);
 	tcase_add_test(tests, answered_late);
