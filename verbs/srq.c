@@ -79,14 +79,10 @@ struct ibv_srq *urxe_create_srq_ex(struct ibv_context *context, struct ibv_srq_i
 				   CREATE ": comp_mask is 0x%x, pd %s", attr->comp_mask,
 				   attr->pd ? "given" : "NULL"));
 	if (attr->comp_mask & ~known && type != IBV_SRQT_TM)
-		return fail(refuse(EINVAL, CAUSE_BITS_UNKNOWN,
-				   CREATE ": comp_mask is 0x%x, unknown are 0x%x", attr->comp_mask,
+		return fail(refuse(EOPNOTSUPP, CAUSE_NOT_SUPPORTED, CREATE ": comp_mask 0x%x",
 				   attr->comp_mask & ~known));
 	switch (type) {
-	case IBV_SRQT_BASIC:
-		if (attr->comp_mask & (IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ))
-			return fail(refuse(EINVAL, CAUSE_SRQ_TYPE,
-					   "srq_type is BASIC, comp_mask 0x%x", attr->comp_mask));
+	case IBV_SRQT_BASIC: /* as with hardware: what is XRC's isn't looked at */
 		return create_srq(attr->pd, NULL, NULL, attr->srq_context, &attr->attr);
 	case IBV_SRQT_XRC:
 		return create_xrc_srq(context, attr);

@@ -187,6 +187,9 @@ START_TEST(shared_receive_queues)
 	attr = srq_attr(xrcd);
 	attr.srq_type = IBV_SRQT_TM;
 	ck_fails_null(ibv_create_srq_ex(context, &attr), EOPNOTSUPP);
+	attr = srq_attr(xrcd);
+	attr.comp_mask |= IBV_SRQ_INIT_ATTR_RESERVED;
+	ck_fails_null(ibv_create_srq_ex(context, &attr), EOPNOTSUPP);
 	elsewhere = fixture_open();
 	attr = srq_attr(xrcd);
 	attr.cq = ibv_create_cq(elsewhere, 1, NULL, NULL, 0);
@@ -210,6 +213,13 @@ START_TEST(shared_receive_queues)
 	ck_assert_int_eq(ibv_close_xrcd(xrcd), 0);
 
 	srq = ibv_create_srq(pd, &basic);
+	ck_assert_int_eq(ibv_get_srq_num(srq, &number), EINVAL);
+	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
+	/* One that isn't of XRC uses neither the CQ nor the domain. */
+	attr = srq_attr(NULL);
+	attr.srq_type = IBV_SRQT_BASIC;
+	srq = ibv_create_srq_ex(context, &attr);
+	ck_assert_ptr_nonnull(srq);
 	ck_assert_int_eq(ibv_get_srq_num(srq, &number), EINVAL);
 	ck_assert_int_eq(ibv_destroy_srq(srq), 0);
 }
@@ -529,6 +539,8 @@ START_TEST(shared_queue_pair)
 	connect_qp(initiator, opened);
 	ck_assert_int_eq(ibv_query_qp(target, &attr, IBV_QP_STATE, &init), 0);
 	ck_assert_int_eq(attr.qp_state, IBV_QPS_RTS);
+	ck_assert_int_eq(ibv_query_qp(opened, &attr, IBV_QP_STATE, &init), 0);
+	ck_assert_ptr_eq(init.qp_context, buffer); /* the handle's own */
 	ck_assert_int_eq(ibv_get_srq_num(srq, &number), 0);
 
 	attr.qp_state = IBV_QPS_ERR;
