@@ -12,6 +12,18 @@
 
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
+#define INIT_TO_RTR                                                                                \
+	(IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |            \
+	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
+
+/* What goes to RTR again. */
+static void create_in_init(struct peer *peer)
+{
+	peer_create(peer, IBV_QPT_RC, NULL);
+	world_modify_state(peer->qp, IBV_QPS_RESET);
+	world_modify_init(peer->qp, &world_connection);
+}
+
 /* --- the greatest values ----------------------------------------------------------------- */
 
 struct limit {
@@ -95,17 +107,45 @@ START_TEST(refused_with_its_path)
 				   .alt_port_num = 2};
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	world_modify_state(peer.qp, IBV_QPS_RESET);
-	world_modify_init(peer.qp, &world_connection);
+	create_in_init(&peer);
 	attr.ah_attr.grh.dgid = attr.alt_ah_attr.grh.dgid = peer.path.source;
 	ck_assert_ptr_null(peer.node->hca->destinations);
-	ck_assert_int_eq(world_modify(peer.qp, &attr,
-				      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					      IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH),
-			 EINVAL);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, INIT_TO_RTR | IBV_QP_ALT_PATH), EINVAL);
 	ck_assert_ptr_null(peer.node->hca->destinations);
+	peer_destroy(&peer);
+}
+END_TEST
+
+static const unsigned int no_mtus[] = {0, IBV_MTU_4096 + 1, 1024};
+
+START_TEST(path_mtu_of_no_enum)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .path_mtu = no_mtus[_i],
+				   .ah_attr = {.is_global = 1, .port_num = 1}};
+	struct peer peer;
+
+	create_in_init(&peer);
+	attr.ah_attr.grh.dgid = peer.path.source;
+	ck_assert_int_eq(world_modify(peer.qp, &attr, INIT_TO_RTR), EINVAL);
+	attr.path_mtu = IBV_MTU_256;
+	ck_assert_int_eq(world_modify(peer.qp, &attr, INIT_TO_RTR), 0);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* IBA 11.2.5.2: of SQD it may be asserted, too, and has to be right. */
+START_TEST(current_state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_RTS};
+	struct peer peer;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	world_modify_state(peer.qp, IBV_QPS_SQD);
+	ck_assert_int_eq(world_query(peer.qp).cur_qp_state, IBV_QPS_SQD);
+	ck_assert_int_eq(world_modify(peer.qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), EINVAL);
+	attr.cur_qp_state = IBV_QPS_SQD;
+	ck_assert_int_eq(world_modify(peer.qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE), 0);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -207,9 +247,7 @@ START_TEST(psns)
 	struct peer_packet write = {RC(WIRE_WRITE_ONLY), .psn = given};
 	struct peer peer;
 
-	peer_create(&peer, IBV_QPT_RC, NULL);
-	world_modify_state(peer.qp, IBV_QPS_RESET);
-	world_modify_init(peer.qp, &world_connection);
+	create_in_init(&peer);
 	world_modify_rtr_to(peer.qp, &peer.path.source, PEER_QPN, &world_connection);
 	peer_send(&peer, &write);
 	peer_see_ack(&peer, given, AETH_ACK_UNLIMITED);
@@ -221,6 +259,20 @@ START_TEST(psns)
 	world_modify_state(peer.qp, IBV_QPS_SQD);
 	ck_assert_uint_eq(world_query(peer.qp).sq_psn, next);
 	ck_assert_uint_eq(world_query(peer.qp).rq_psn, next);
+	peer_destroy(&peer);
+}
+END_TEST
+
+/* What is above the 24 bits of a PSN is left out. */
+START_TEST(psns_of_24_bits)
+{
+	struct connection c = world_connection;
+	struct peer peer;
+
+	c.psn |= ~PSN_MASK;
+	peer_create(&peer, IBV_QPT_RC, &c);
+	ck_assert_uint_eq(world_query(peer.qp).rq_psn, FIRST_PSN);
+	ck_assert_uint_eq(world_query(peer.qp).sq_psn, FIRST_PSN);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -251,12 +303,15 @@ int main(void)
 	tcase_add_loop_test(tcase, modified, 0, LENGTH(attributes));
 	tcase_add_loop_test(tcase, created, 0, LENGTH(capacities));
 	tcase_add_test(tcase, refused_with_its_path);
+	tcase_add_loop_test(tcase, path_mtu_of_no_enum, 0, LENGTH(no_mtus));
+	tcase_add_test(tcase, current_state);
 	tcase_add_test(tcase, flush_rights);
 	tcase_add_loop_test(tcase, port_mtu, 0, 3);
 	tcase_add_test(tcase, without_device);
 	tcase_add_test(tcase, fewer_retries);
 	tcase_add_test(tcase, drained_without_event);
 	tcase_add_test(tcase, psns);
+	tcase_add_test(tcase, psns_of_24_bits);
 	tcase_add_test(tcase, reset_while_draining);
 	return world_main("attributes", (TCase *const[]){tcase, NULL});
 }

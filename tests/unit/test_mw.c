@@ -298,6 +298,7 @@ START_TEST(refused_binds)
 		{"not a number", ALTERED(window, UINT32_MAX), &qp},
 		{"a window that is gone", bind_to(gone, 10, 20, REMOTE_READ), &qp},
 		{"domain of the QP", good, &foreign_qp},
+		{"domain of the window", ALTERED(region, foreign->ibv.lkey), &foreign_qp},
 		{"no region", ALTERED(region, 0), &qp},
 		{"no such region", ALTERED(region, mr->ibv.lkey ^ 1), &qp},
 		{"a window is no region", ALTERED(region, mw->key.value), &qp},

@@ -138,6 +138,10 @@ START_TEST(reply_tells_all)
 	param.responder_resources = 2;
 	param.initiator_depth = 1;
 	ck_assert_int_eq(rdma_accept(passive, &param), 0);
+	while (!is_readable(client))
+		;
+	ck_fails(rdma_establish(active),
+		 EINVAL); /* an id with a QP: that is to be connected before */
 	event = next_event(client, RDMA_CM_EVENT_ESTABLISHED, 0);
 	ck_assert_ptr_eq(event->id, active);
 	ck_assert_ptr_null(event->listen_id);
@@ -229,6 +233,9 @@ START_TEST(ack_timeout_as_asked)
 		if (asked[i].passive >= 0)
 			set_ack_timeout(listener, asked[i].passive);
 		passive = connect_client(active);
+		/* What the request says includes the device's delay. */
+		ck_assert_int_eq(passive->route.path_rec->packet_life_time,
+				 asked[i].active > 0 ? 15 : 16);
 		if (asked[i].active >= 0)
 			ck_assert_int_eq(ack_timeout(active), asked[i].active);
 		else

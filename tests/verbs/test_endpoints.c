@@ -101,6 +101,7 @@ START_TEST(shared_receive_queues)
 	struct ibv_qp_init_attr qp_attr = queue_pair;
 	struct ibv_srq_init_attr_ex extended = {.attr = attr.attr};
 	struct rdma_cm_id *id = open_id(NULL, RDMA_PS_TCP);
+	struct ibv_pd *pd;
 
 	ck_fails(rdma_create_srq(id, NULL, &attr), EINVAL);
 	rdma_destroy_id(id);
@@ -115,6 +116,12 @@ START_TEST(shared_receive_queues)
 	ck_assert_int_eq(rdma_create_qp(id, NULL, &qp_attr), 0);
 	ck_assert_ptr_eq(id->qp->srq, id->srq);
 	rdma_destroy_ep(id);
+
+	id = open_bound_id(NULL, RDMA_PS_TCP);
+	pd = ibv_alloc_pd(id->verbs);
+	ck_assert_int_eq(rdma_create_srq(id, pd, &attr), 0);
+	rdma_destroy_ep(id);
+	ck_assert_int_eq(ibv_dealloc_pd(pd), 0); /* it has taken the SRQ along */
 }
 END_TEST
 

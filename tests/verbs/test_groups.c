@@ -338,6 +338,8 @@ END_TEST
 START_TEST(destroying_leaves)
 {
 	struct rdma_cm_id *id = new_bound_id(), *other = new_bound_id();
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
 
 	create_qp(id);
 	ck_assert_int_eq(join(id, group), 0);
@@ -345,6 +347,8 @@ START_TEST(destroying_leaves)
 	ck_assert_int_eq(join(id, other_group), 0); /* and its event is never taken */
 	ck_assert_int_eq(join(other, group), 0);
 	ck_assert_int_eq(ibv_destroy_qp(id->qp), EBUSY);
+	ck_assert_int_eq(ibv_query_qp(id->qp, &attr, IBV_QP_STATE, &init), 0);
+	ck_assert_int_eq(attr.qp_state, IBV_QPS_RTS);
 	destroy(id);
 	ck_assert(is_joined(group)); /* by the other one */
 	ck_assert(!is_joined(other_group));

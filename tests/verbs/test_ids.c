@@ -377,6 +377,7 @@ START_TEST(resolve_addresses)
 	ck_assert_int_eq(id->route.addr.src_sin.sin_addr.s_addr, own->sin_addr.s_addr);
 	ck_assert_int_ne(rdma_get_src_port(id), 0);
 	ck_assert_int_eq(ntohs(rdma_get_dst_port(id)), PORT);
+	ck_assert_int_eq(id->route.addr.addr.ibaddr.pkey, htons(0xffff));
 	ck_assert_ptr_nonnull(id->verbs);
 	ck_assert_ptr_null(id->route.path_rec);
 	ck_assert_int_eq(rdma_resolve_route(id, 1000), 0);

@@ -71,6 +71,11 @@ START_TEST(domain_is_busy)
 	ck_assert_int_eq(ibv_dealloc_td(td), 0);
 	attr.pd = NULL;
 	ck_fails_null(ibv_alloc_parent_domain(context, &attr), EINVAL);
+	attr.pd = pd;
+	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS;
+	ck_fails_null(ibv_alloc_parent_domain(context, &attr), EOPNOTSUPP);
+	td_attr.comp_mask = 1;
+	ck_fails_null(ibv_alloc_td(context, &td_attr), EOPNOTSUPP);
 }
 END_TEST
 
@@ -138,6 +143,7 @@ END_TEST
 START_TEST(objects_of_another_context)
 {
 	struct ibv_context *other = fixture_open();
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(other);
 	struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
 	struct ibv_qp_init_attr_ex attr = qp_attr(cq);
 	struct ibv_dm *dm = ibv_alloc_dm(other, &(struct ibv_alloc_dm_attr){.length = 64});
@@ -148,6 +154,8 @@ START_TEST(objects_of_another_context)
 	ck_assert_ptr_nonnull(dm);
 	ck_fails_null(ibv_reg_dm_mr(pd, dm, 0, 64, IBV_ACCESS_ZERO_BASED), EINVAL);
 	ck_assert_int_eq(ibv_free_dm(dm), 0);
+	ck_fails_null(ibv_create_cq(context, 1, NULL, channel, 0), EINVAL);
+	ck_assert_int_eq(ibv_destroy_comp_channel(channel), 0);
 	fixture_close(other);
 }
 END_TEST
@@ -378,6 +386,7 @@ START_TEST(queue_pairs)
 
 	attr = qp_attr(cq);
 	attr.qp_context = &attr;
+	attr.sq_sig_all = 1;
 	qp = ibv_create_qp_ex(context, &attr);
 	ck_assert_ptr_nonnull(qp);
 	ck_assert_uint_ge(qp->qp_num, 2);
@@ -392,7 +401,9 @@ START_TEST(queue_pairs)
 	ck_assert_int_eq(state.qp_state, IBV_QPS_RESET);
 	ck_assert_ptr_eq(queried.qp_context, &attr);
 	ck_assert_ptr_eq(queried.send_cq, cq);
+	ck_assert_int_eq(queried.sq_sig_all, 1);
 	ck_assert_uint_ge(queried.cap.max_send_wr, 4);
+	ck_assert_mem_eq(&state.cap, &queried.cap, sizeof(state.cap));
 	ck_assert_int_eq(ibv_attach_mcast(qp, &group, 0), EINVAL); /* connected */
 	ck_assert_int_eq(ibv_detach_mcast(qp, &group, 0), EINVAL);
 	check_ece(qp);

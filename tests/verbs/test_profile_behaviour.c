@@ -7,10 +7,12 @@
 #include <check.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <rdma/rdma_verbs.h>
 #include <string.h>
 
 #include "tests/run_suite.h"
 #include "tests/verbs/fixture.h"
+#include "tests/verbs/manager.h"
 #include "tests/verbs/own_profile.h"
 
 static struct pair p;
@@ -83,6 +85,16 @@ static uint32_t srq_size(uint32_t asked)
 	return now.max_wr;
 }
 
+static uint32_t srq_size_of_id(uint32_t asked)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = asked, .max_sge = 1}};
+	struct rdma_cm_id *id = open_bound_id(NULL, RDMA_PS_TCP);
+
+	ck_assert_int_eq(rdma_create_srq(id, NULL, &attr), 0);
+	rdma_destroy_ep(id);
+	return attr.attr.max_wr;
+}
+
 START_TEST(rounded_to_powers_of_two)
 {
 	own_profile("round_max_wr = power_of_two\nround_cqe = power_of_two\n"
@@ -95,6 +107,7 @@ START_TEST(rounded_to_powers_of_two)
 	ck_granted((struct ibv_qp_cap){0, 0, 0, 0, 0}, 0, 0, 0);
 	ck_cqe(5, 8);
 	ck_assert_uint_eq(srq_size(5), 8);
+	ck_assert_uint_eq(srq_size_of_id(5), 8);
 }
 END_TEST
 

@@ -235,6 +235,7 @@ START_TEST(device)
 	ck_assert_int_eq(plain.atomic_cap, IBV_ATOMIC_HCA);
 	ck_assert_str_eq(plain.fw_ver, urxe_version());
 	ck_assert_uint_eq(plain.node_guid, ibv_get_device_guid(context->device));
+	ck_assert_uint_eq(plain.sys_image_guid, plain.node_guid);
 	ck_assert_int_gt(plain.max_qp, 0);
 	ck_assert_int_gt(plain.max_cqe, 0);
 	ck_assert_uint_ne(plain.device_cap_flags & IBV_DEVICE_XRC, 0);

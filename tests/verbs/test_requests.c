@@ -175,6 +175,27 @@ START_TEST(wildcard_listeners_hear)
 }
 END_TEST
 
+/* AFONLY (rdma_set_option(3)). */
+START_TEST(wildcard_listeners_of_ipv6_alone)
+{
+	struct rdma_conn_param param = parameters("");
+	struct rdma_cm_id *active;
+	int on = 1;
+
+	destroy(listener);
+	listener = open_id(server, RDMA_PS_TCP);
+	ck_assert_int_eq(
+		rdma_set_option(listener, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on)),
+		0);
+	ck_assert_int_eq(rdma_bind_addr(listener, socket_address("::", PORT)), 0);
+	ck_assert_int_eq(rdma_listen(listener, 0), 0);
+	active = open_client(true);
+	ck_assert_int_eq(rdma_connect(active, &param), 0);
+	expect(client, active, RDMA_CM_EVENT_REJECTED, 8);
+	destroy(active);
+}
+END_TEST
+
 /* Any address of IPv4 is none of IPv6. */
 START_TEST(wildcard_listeners_hear_their_family)
 {
@@ -337,8 +358,8 @@ int main(void)
 	tcase_add_checked_fixture(datagrams, setup_datagrams, teardown);
 	ADD(requests, rejection_tells_why, accepting_fails, client_gives_up, nobody_listens,
 	    backlog_is_full, listener_takes_its_requests_along, channel_takes_its_requests_along,
-	    wildcard_listeners_hear, requests_migrate_with_their_listener,
-	    events_of_the_dead_are_forgotten);
+	    wildcard_listeners_hear, wildcard_listeners_of_ipv6_alone,
+	    requests_migrate_with_their_listener, events_of_the_dead_are_forgotten);
 	ADD(datagrams, datagram_services_are_found, datagram_services_refuse,
 	    accepting_a_datagram_fails, other_spaces_are_other_services);
 	ADD(families, wildcard_listeners_hear_their_family);

@@ -390,6 +390,7 @@ START_TEST(refused)
 	/* The client's table has no entries. */
 	ck_fails(riomap(server, mapped, 100, PROT_WRITE, 0, 0), ENOMEM);
 	ck_assert_int_eq(riomap(server, mapped, 100, PROT_NONE, 0, 7), 7);
+	ck_fails(riounmap(server, mapped, 99), EINVAL);
 	ck_assert_int_eq(riounmap(server, mapped, 100), 0);
 	tell();
 	ck_assert_uint_eq(riowrite(server, "a", 1, 100, 0), 0);

@@ -282,6 +282,28 @@ START_TEST(selected)
 }
 END_TEST
 
+/* As select(2) has it, what fails can be written, full or not. */
+START_TEST(selected_without_a_reader)
+{
+	struct timeval soon = {.tv_usec = 1000};
+	static const char page[4096];
+	fd_set writing;
+	int ends[2];
+
+	must(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+	while (write(ends[1], page, sizeof(page)) > 0)
+		;
+	FD_ZERO(&writing);
+	FD_SET(ends[1], &writing);
+	ck_assert_int_eq(rselect(ends[1] + 1, NULL, &writing, NULL, &soon), 0);
+	close(ends[0]);
+	FD_SET(ends[1], &writing);
+	ck_assert_int_eq(rselect(ends[1] + 1, NULL, &writing, NULL, &soon), 1);
+	ck_assert(FD_ISSET(ends[1], &writing));
+	close(ends[1]);
+}
+END_TEST
+
 static _Atomic pid_t selecting;
 
 static void *send_late(void *fd)
@@ -325,6 +347,7 @@ int main(void)
 		shut_down_meanwhile,
 		interrupted,
 		selected,
+		selected_without_a_reader,
 		selected_for_ages,
 	};
 

@@ -88,6 +88,8 @@ START_TEST(boundaries_are_not_kept)
 	struct iovec parts[] = {{"ab", 2}, {NULL, 0}, {"cde", 3}}, into[2];
 	char first[2], second[8];
 
+	ck_fails(rwritev(client, parts, -1), EINVAL);
+	ck_fails(rreadv(server, into, -1), EINVAL);
 	ck_assert_int_eq(rwritev(client, parts, 3), 5);
 	send_all(client, "fg", 2);
 	await_bytes(server, 7);

@@ -265,6 +265,29 @@ START_TEST(builders_change_their_mind)
 }
 END_TEST
 
+/* Of the slot's request before it nothing is left. */
+START_TEST(builders_set_no_inline_data)
+{
+	char text[] = "inline";
+	const size_t lengths[] = {sizeof(text), 0};
+	struct ibv_qp_ex *qp;
+
+	pair_open(&pair, IBV_QPT_RC, ALL_OPERATIONS);
+	qp = ibv_qp_to_qp_ex(pair.sender);
+	qp->wr_flags = IBV_SEND_SIGNALED;
+	for (int i = 0; i < 2; i++) {
+		post_receive(&pair, 1);
+		ibv_wr_start(qp);
+		ibv_wr_send(qp);
+		ibv_wr_set_inline_data(qp, text, lengths[i]);
+		ck_assert_int_eq(ibv_wr_complete(qp), 0);
+		ck_assert_int_eq(wait_completion(pair.send_cq).status, IBV_WC_SUCCESS);
+		ck_assert_uint_eq(wait_completion(pair.recv_cq).byte_len, lengths[i]);
+	}
+	pair_close(&pair);
+}
+END_TEST
+
 static void wr_flush(struct ibv_qp_ex *qp, size_t length, uint8_t type, uint8_t level)
 {
 	wr_flush_function *flush = (wr_flush_function *)((uint8_t *)qp + QP_EX_WR_FLUSH_OFFSET);
@@ -716,6 +739,7 @@ int main(void)
 	tcase_add_test(tests, extended_polling);
 	tcase_add_test(tests, builders);
 	tcase_add_test(tests, builders_change_their_mind);
+	tcase_add_test(tests, builders_set_no_inline_data);
 	tcase_add_test(tests, atomic_writes_and_flushes);
 	tcase_add_test(tests, atomic_write_without_inline_data);
 	tcase_add_test(tests, builders_post_all_or_nothing);
