@@ -14,8 +14,15 @@
 #ifndef URXE_NET_DESCRIPTOR_H
 #define URXE_NET_DESCRIPTOR_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <sys/types.h>
+
+/* There is nothing left to open one with, which says nothing of what was to be opened. */
+static inline bool descriptor_is_exhaustion(int error)
+{
+	return error == EMFILE || error == ENFILE || error == ENOMEM;
+}
 
 struct descriptor_identity {
 	dev_t device;

@@ -97,7 +97,7 @@ static int open_any(const char *path, char result[PATH_SIZE])
 		if (!name_path(result, path, i))
 			break;
 		fd = shared_file_open(AT_FDCWD, result, O_RDWR);
-		if (fd >= 0)
+		if (fd >= 0 || descriptor_is_exhaustion(errno))
 			return fd;
 		if (errno == ENOENT && free_name < 0)
 			free_name = i;

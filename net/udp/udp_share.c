@@ -26,18 +26,24 @@
 
 /* --- entering ------------------------------------------------------------------------------- */
 
-/* When the first address is added: to look at a configuration takes no roster. */
-static void share_open_roster(struct udp_share *share)
+/*
+ * When the first address is added: to look at a configuration takes no roster. Returns 0, without a
+ * roster, too, where there can't be one; or an errno.
+ */
+static int share_open_roster(struct udp_share *share)
 {
 	int error = roster_open(NULL, &share->roster);
 	char path[ROSTER_PATH_SIZE] = "/dev/shm";
 
+	if (descriptor_is_exhaustion(error))
+		return error;
+	share->entered = true;
 	if (error) {
 		roster_usual_path(path);
 		log_warn("addresses can't be shared with other processes: %s: %s", path,
 			 roster_error_text(error));
 		share->roster = NULL;
-		return;
+		return 0;
 	}
 	share->round = roster_self(share->roster);
 	error = udp_open_control_socket(share);
@@ -45,6 +51,7 @@ static void share_open_roster(struct udp_share *share)
 		log_warn("no socket by which processes that share addresses hand packets on: %s",
 			 error == EADDRNOTAVAIL ? "the loopback device is down, or has no 127.0.0.1"
 						: strerror(error));
+	return 0;
 }
 
 /*
@@ -152,12 +159,10 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 {
 	struct udp_share *share = &link->share;
 	unsigned int tries = 0, most = BIND_TRIES;
-	int error;
+	int error = share->entered ? 0 : share_open_roster(share);
 
-	if (!share->entered) {
-		share->entered = true;
-		share_open_roster(share);
-	}
+	if (error)
+		return error;
 	address->reuseport.learned = -1;
 	while ((error = try_to_bind(link, address, fd, ifindex)) == EADDRINUSE) {
 		if (++tries == BIND_TRIES && is_shared(link, &address->gid, ifindex))

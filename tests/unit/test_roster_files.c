@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -82,6 +83,36 @@ START_TEST(unsafe_files_are_passed_over)
 	ck_assert_int_eq(roster_open(path, &roster), ELOOP);
 	ck_assert_int_eq(rmdir(names[2]), 0);
 	expect_at(names[2]);
+}
+END_TEST
+
+static int refusal; /* errno of the next openat(), or 0 */
+
+/* Of libc, by which net/shared_file.c opens files that have a name. */
+int openat(int folder, const char *name, int flags, ...)
+{
+	int error = refusal;
+
+	if (!error)
+		return syscall(SYS_openat, folder, name, flags, 0);
+	refusal = 0;
+	errno = error;
+	return -1;
+}
+
+/* That it can't be opened just now says nothing of the file: no other one is made for that. */
+START_TEST(nothing_left_to_open_it_with)
+{
+	static const int errors[] = {EMFILE, ENFILE, ENOMEM};
+	struct roster *member = join(), *roster;
+	char other[100];
+
+	snprintf(other, sizeof(other), "%s.1", path);
+	refusal = errors[_i];
+	ck_assert_int_eq(roster_open(path, &roster), errors[_i]);
+	ck_assert(!exists(other));
+	expect_at(path);
+	roster_close(member);
 }
 END_TEST
 
@@ -576,6 +607,7 @@ int main(void)
 	tcase_set_timeout(tests, 100);
 	tcase_add_checked_fixture(tests, setup, teardown);
 	tcase_add_test(tests, unsafe_files_are_passed_over);
+	tcase_add_loop_test(tests, nothing_left_to_open_it_with, 0, 3);
 	tcase_add_test(tests, a_file_removed_under_members_is_shared_on);
 	tcase_add_loop_test(tests, files_with_random_contents_are_refused, 0, 8);
 	tcase_add_test(tests, truncated_files_are_made_whole);
