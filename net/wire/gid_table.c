@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "net/descriptor.h"
 #include "net/log.h"
 #include "net/netdev.h"
 #include "net/syscalls.h"
@@ -23,13 +24,6 @@ static bool is_ip(const struct ifaddrs *interface)
 {
 	return interface->ifa_addr && (interface->ifa_addr->sa_family == AF_INET ||
 				       interface->ifa_addr->sa_family == AF_INET6);
-}
-
-static uint32_t netdev_mtu(const char *name)
-{
-	struct ifreq answer;
-
-	return netdev_ask(name, SIOCGIFMTU, &answer) == 0 ? (uint32_t)answer.ifr_mtu : MTU_DEFAULT;
 }
 
 /* An IPv4 address may have a label, "eth0:1", which getifaddrs() gives in place of the name. */
@@ -47,15 +41,23 @@ static bool is_called(const struct ifaddrs *interface, const char *name)
 	       (strlen(name) == length && strncmp(interface->ifa_name, name, length) == 0);
 }
 
-static void entry_set_netdev(struct gid_entry *entry, const char *name)
+/* Returns 0, or an errno: without a free descriptor nothing is known of it. */
+static int entry_set_netdev(struct gid_entry *entry, const char *name)
 {
 	const size_t length = netdev_length(name);
+	struct ifreq answer;
+	int error;
 
 	memset(entry->netdev, 0, sizeof(entry->netdev));
 	memcpy(entry->netdev, name,
 	       length < sizeof(entry->netdev) ? length : sizeof(entry->netdev) - 1);
 	entry->ifindex = if_nametoindex(entry->netdev);
-	entry->mtu = netdev_mtu(entry->netdev);
+	error = netdev_ask(entry->netdev, SIOCGIFMTU, &answer);
+	entry->mtu = error ? MTU_DEFAULT : (uint32_t)answer.ifr_mtu;
+	if (!descriptor_is_exhaustion(error))
+		return 0;
+	entry->ifindex = 0;
+	return error;
 }
 
 static bool has_address(const struct ifaddrs *interface, const union ibv_gid *gid)
@@ -210,7 +212,7 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 	const struct ifaddrs *interface;
 	struct ifaddrs *interfaces;
 	bool may_be_tentative;
-	int error;
+	int error = 0;
 
 	if (gid_is_unspecified(gid) || gid_is_multicast(gid))
 		return EADDRNOTAVAIL;
@@ -220,10 +222,12 @@ static int entry_find_local(struct gid_entry *entry, const union ibv_gid *gid, c
 	*entry = (struct gid_entry){.gid = *gid, .mtu = MTU_DEFAULT};
 	interface = interface_of(interfaces, gid, scope);
 	if (interface)
-		entry_set_netdev(entry, interface->ifa_name);
+		error = entry_set_netdev(entry, interface->ifa_name);
 	may_be_tentative = interface && !gid_is_ipv4(gid) && has_address(interface, gid);
 	freeifaddrs(interfaces);
 
+	if (error)
+		return error;
 	if (scope && !interface)
 		return EADDRNOTAVAIL;
 	error = bind_probe(gid, entry->ifindex);
@@ -277,12 +281,13 @@ static int append_entry(struct gid_table *table, const struct gid_entry *entry)
 
 /*
  * Those of the interface @name; NULL: of all that are the loopback or aren't. Returns whether there
- * are any, in the table already or not.
+ * are any, in the table already or not. @error is the first one of all calls.
  */
 static bool append_interfaces(struct gid_table *table, const struct ifaddrs *interfaces,
-			      const char *name, bool loopback, int family)
+			      const char *name, bool loopback, int family, int *error)
 {
 	bool any = false;
+	int failed;
 
 	for (const struct ifaddrs *i = interfaces; i; i = i->ifa_next) {
 		struct gid_entry entry = {};
@@ -291,9 +296,11 @@ static bool append_interfaces(struct gid_table *table, const struct ifaddrs *int
 		    (name ? !is_called(i, name) : !(i->ifa_flags & IFF_LOOPBACK) != !loopback))
 			continue;
 		gid_from_sockaddr(&entry.gid, i->ifa_addr);
-		entry_set_netdev(&entry, i->ifa_name);
-		table->left_out += append_entry(table, &entry) != 0;
 		any = true;
+		failed = entry_set_netdev(&entry, i->ifa_name);
+		*error = *error ?: failed;
+		if (!failed)
+			table->left_out += append_entry(table, &entry) != 0;
 	}
 	return any;
 }
@@ -302,29 +309,31 @@ static bool append_interfaces(struct gid_table *table, const struct ifaddrs *int
 static int append_all(struct gid_table *table)
 {
 	struct ifaddrs *interfaces;
+	int error = 0;
 
 	if (getifaddrs(&interfaces) < 0)
 		return errno;
-	append_interfaces(table, interfaces, NULL, false, AF_INET);
-	append_interfaces(table, interfaces, NULL, false, AF_INET6);
-	append_interfaces(table, interfaces, NULL, true, AF_INET);
-	append_interfaces(table, interfaces, NULL, true, AF_INET6);
+	append_interfaces(table, interfaces, NULL, false, AF_INET, &error);
+	append_interfaces(table, interfaces, NULL, false, AF_INET6, &error);
+	append_interfaces(table, interfaces, NULL, true, AF_INET, &error);
+	append_interfaces(table, interfaces, NULL, true, AF_INET6, &error);
 	freeifaddrs(interfaces);
-	return 0;
+	return error;
 }
 
 /* All addresses of the interface @name. */
 static int append_interface(struct gid_table *table, const char *name)
 {
 	struct ifaddrs *interfaces;
+	int error = 0;
 	bool any;
 
 	if (getifaddrs(&interfaces) < 0)
 		return errno;
-	any = append_interfaces(table, interfaces, name, false, AF_INET);
-	any |= append_interfaces(table, interfaces, name, false, AF_INET6);
+	any = append_interfaces(table, interfaces, name, false, AF_INET, &error);
+	any |= append_interfaces(table, interfaces, name, false, AF_INET6, &error);
 	freeifaddrs(interfaces);
-	return any ? 0 : EADDRNOTAVAIL;
+	return any ? error : EADDRNOTAVAIL;
 }
 
 /* "fe80::1%eth0" names one of several interfaces that may have the address. */

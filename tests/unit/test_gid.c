@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* GIDs and addresses; the table against what the machine's loopback gives anywhere. */
 #include <check.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <stdarg.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "gid_of.h"
 #include "net/wire/gid_table.h"
@@ -215,6 +219,55 @@ START_TEST(table_is_bounded)
 }
 END_TEST
 
+static unsigned int sockets; /* until one can't be had; 0: all can */
+
+/* Of libc, by which net/syscalls.h calls the kernel. It takes six, however many were given. */
+__attribute__((no_sanitize_address)) long syscall(long number, ...)
+{
+	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	long arguments[6];
+	va_list list;
+
+	va_start(list, number);
+	for (unsigned int i = 0; i < 6; i++)
+		arguments[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_socket && sockets && --sockets == 0) {
+		errno = EMFILE;
+		return -1;
+	}
+	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
+		    arguments[5]);
+}
+
+static uint32_t mtu_of_first(struct gid_table *table)
+{
+	struct gid_entry entry;
+
+	ck_assert_int_eq(gid_table_get(table, 0, &entry), 0);
+	return entry.mtu;
+}
+
+/* An MTU is never guessed for that: not in a new table, and what is known stays. */
+START_TEST(no_descriptor_for_the_mtu)
+{
+	static const char *const nodes[] = {"127.0.0.1", "lo", NULL};
+	struct gid_table table;
+	bool changed;
+	uint32_t mtu;
+
+	sockets = 1;
+	ck_assert_int_eq(gid_table_init(&table, nodes[_i]), EMFILE);
+	ck_assert_int_eq(gid_table_init(&table, nodes[_i]), 0);
+	mtu = mtu_of_first(&table);
+	sockets = 1;
+	ck_assert_int_eq(gid_table_refresh(&table, nodes[_i], taken, NULL, &changed), EMFILE);
+	ck_assert(!changed);
+	ck_assert_uint_eq(mtu_of_first(&table), mtu);
+	gid_table_destroy(&table);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("gid");
@@ -228,6 +281,7 @@ int main(void)
 	tcase_add_test(tests, bad_lists);
 	tcase_add_test(tests, all_interfaces);
 	tcase_add_test(tests, table_is_bounded);
+	tcase_add_loop_test(tests, no_descriptor_for_the_mtu, 0, 3);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
