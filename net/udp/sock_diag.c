@@ -135,44 +135,51 @@ int sock_diag_find(struct sock_diag *diag, const union ibv_gid *local, uint16_t 
 }
 
 /*
- * Whether the kernel finds a socket that is there. Where it lacks udp_diag (CONFIG_INET_UDP_DIAG)
+ * Have the kernel find a socket that is there. Where it lacks udp_diag (CONFIG_INET_UDP_DIAG)
  * it runs modprobe for each request, waits for that, and answers as if there were no socket.
+ * Returns 0 or an errno.
  */
-static bool knows_udp(struct sock_diag *diag)
+static int try_udp(struct sock_diag *diag)
 {
 	const struct in_addr loopback = {htonl(INADDR_LOOPBACK)};
 	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sock_diag_socket found;
 	union ibv_gid gid;
 	uint16_t port;
-	bool known;
+	int error;
 
 	if (fd < 0)
-		return false;
+		return errno;
 	gid_from_ipv4(&gid, &loopback);
 	/* At all addresses: the loopback device may be down. */
-	known = udp_bind_free_port(fd, INADDR_ANY, &port) == 0 &&
-		sock_diag_find(diag, &gid, port, NULL, 0, 0, &found) == 0;
+	error = udp_bind_free_port(fd, INADDR_ANY, &port);
+	if (!error)
+		error = sock_diag_find(diag, &gid, port, NULL, 0, 0, &found);
 	sys_close(fd);
-	return known;
+	return error;
 }
 
 struct sock_diag *sock_diag_create(void)
 {
 	struct sock_diag *diag = calloc(1, sizeof(*diag));
+	int error;
 
 	if (!diag)
 		return NULL;
 	diag->fd = sys_socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 			      NETLINK_SOCK_DIAG);
 	if (diag->fd < 0) {
+		error = errno;
 		free(diag);
+		errno = error;
 		return NULL;
 	}
 	diag->identity = descriptor_identify(diag->fd);
 	pthread_mutex_init(&diag->lock, NULL);
-	if (!knows_udp(diag)) {
+	error = try_udp(diag);
+	if (error) {
 		sock_diag_destroy(diag);
+		errno = error;
 		return NULL;
 	}
 	return diag;

@@ -21,7 +21,7 @@ struct sock_diag_socket {
 	bool wildcard;		 /* bound to no address */
 };
 
-/* Returns NULL when the kernel lacks the interface, or what it takes for UDP. */
+/* Returns NULL with errno when the kernel lacks the interface, or what it takes for UDP. */
 struct sock_diag *sock_diag_create(void);
 void sock_diag_destroy(struct sock_diag *diag);
 /* Whether its descriptor still is ours (net/descriptor.h); if not, it knows nothing any more. */

@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "net/descriptor.h"
 #include "net/log.h"
 #include "net/syscalls.h"
 #include "net/udp/udp_batch.h"
@@ -398,22 +399,28 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	error = pool_reserve(&link->batches, sizeof(struct batch));
 	if (error)
 		goto free_arena;
+	/* NULL is fine where there is none: then nothing is paced, and no sender is looked at. */
+	link->diag = sock_diag_create();
+	if (!link->diag && descriptor_is_exhaustion(errno)) {
+		error = errno;
+		goto free_batches;
+	}
 	link->epoll_fd = sys_epoll_create(EPOLL_CLOEXEC);
 	if (link->epoll_fd < 0) {
 		error = errno;
-		goto free_batches;
+		goto free_diag;
 	}
 	link->epoll_identity = descriptor_identify(link->epoll_fd);
 	pthread_mutex_init(&link->lock, NULL);
 	pthread_mutex_init(&link->peers_lock, NULL);
 	udp_multicast_init(link);
 	udp_share_init(link);
-	/* NULL is fine: then nothing is paced, and no sender is looked at. */
-	link->diag = sock_diag_create();
 	link->backlog = link->diag ? backlog_create(link->diag) : NULL;
 	*created = &link->link;
 	return 0;
 
+free_diag:
+	sock_diag_destroy(link->diag);
 free_batches:
 	pool_destroy(&link->batches);
 free_arena:

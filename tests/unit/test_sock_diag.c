@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the kernel says of UDP sockets, and that it isn't asked where it knows nothing of them:
- * syscall() is this program's own, and answers as a kernel without udp_diag.
+ * syscall() is this program's own, and answers as a kernel without udp_diag, or without a
+ * descriptor.
  */
 #include <arpa/inet.h>
 #include <check.h>
@@ -14,11 +15,13 @@
 #include <unistd.h>
 
 #include "net/udp/sock_diag.h"
+#include "net/udp/udp.h"
 #include "net/wire/gid.h"
 #include "tests/must.h"
 #include "tests/run_suite.h"
 
 static bool kernel_lacks_udp_diag;
+static int sockets; /* until one can't be had; 0: all can */
 
 /* As inet_diag_handler_cmd() of the kernel, once modprobe has failed. */
 static void answer_as_if_there_were_none(void *answer)
@@ -41,6 +44,10 @@ long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		argument[i] = va_arg(list, long);
 	va_end(list);
+	if (number == SYS_socket && sockets && --sockets == 0) {
+		errno = EMFILE;
+		return -1;
+	}
 	result = next(number, argument[0], argument[1], argument[2], argument[3], argument[4],
 		      argument[5]);
 	if (kernel_lacks_udp_diag && number == SYS_recvfrom && result > 0)
@@ -91,6 +98,26 @@ START_TEST(a_kernel_without_udp_diag_is_not_asked)
 }
 END_TEST
 
+/* A link never does without for that: its senders wouldn't be looked at as long as it lives. */
+START_TEST(without_a_descriptor_there_is_no_link)
+{
+	struct udp_options options = {.segmentation = true};
+	struct sock_diag *diag = sock_diag_create();
+	struct link *link;
+
+	if (!diag) /* a kernel without: nothing to test */
+		return;
+	sock_diag_destroy(diag);
+	sockets = _i;
+	ck_assert_ptr_null(sock_diag_create());
+	ck_assert_int_eq(errno, EMFILE);
+	sockets = _i;
+	ck_assert_int_eq(udp_link_create(&options, &link), EMFILE);
+	ck_assert_int_eq(udp_link_create(&options, &link), 0);
+	link->ops->close(link);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sock_diag");
@@ -98,6 +125,7 @@ int main(void)
 
 	tcase_add_test(tests, a_socket_is_found_while_it_is_open);
 	tcase_add_test(tests, a_kernel_without_udp_diag_is_not_asked);
+	tcase_add_loop_test(tests, without_a_descriptor_there_is_no_link, 1, 3);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
