@@ -73,7 +73,8 @@ int command_fd_open(const struct device *device)
 		return fd;
 	error = written >= 0 && written < (ssize_t)sizeof(signature) ? ENOSPC : errno;
 	sys_close(fd);
-	errno = error;
+	/* Its space is memory; and to callers ENOSPC says that there is no port left. */
+	errno = error == ENOSPC ? ENOMEM : error;
 	return -1;
 }
 

@@ -6,10 +6,12 @@
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -106,6 +108,16 @@ __attribute__((visibility("default"))) int eventfd(unsigned int value, int flags
 	return -1;
 }
 
+/* With a limit to what all processes are promised (vm.overcommit_memory), say. */
+static bool memory_is_used_up;
+
+__attribute__((visibility("default"))) int memfd_create(const char *name, unsigned int flags)
+{
+	int (*real)(const char *, unsigned int) = dlsym(RTLD_NEXT, "memfd_create");
+
+	return memory_is_used_up ? open("/dev/full", O_RDWR) : real(name, flags);
+}
+
 static void open_fails(int error)
 {
 	int count;
@@ -114,6 +126,7 @@ static void open_fails(int error)
 	ck_assert_int_eq(count, 1);
 	binding_is_forbidden = error == EACCES;
 	eventfds_are_forbidden = error == ENOSYS;
+	memory_is_used_up = error == ENOMEM;
 	if (error == EMFILE)
 		allow_no_descriptors();
 	ck_assert_ptr_null(ibv_open_device(list[0]));
@@ -144,6 +157,11 @@ static void forbidden_address(void)
 static void no_descriptors_to_open(void)
 {
 	open_fails(EMFILE);
+}
+
+static void no_memory_to_open(void)
+{
+	open_fails(ENOMEM);
 }
 
 static void no_eventfd_to_open(void)
@@ -282,6 +300,7 @@ static const struct cause_row rows[] = {
 	{CAUSE_ADDRESS_IN_USE, address_in_use, " has UDP port 4791"},
 	{CAUSE_ADDRESS_UNUSABLE, forbidden_address, "Permission denied"},
 	{CAUSE_DESCRIPTORS_USED_UP, no_descriptors_to_open, "this process may have "},
+	{CAUSE_OUT_OF_MEMORY, no_memory_to_open, "for ibv_open_device()"},
 	{CAUSE_SYSTEM_CALL_FORBIDDEN, no_eventfd_to_open, "ibv_open_device(): Function not"},
 	{CAUSE_SYSTEM_CALL_FORBIDDEN, no_eventfd_for_a_channel, "comp_channel(): Function not"},
 	{CAUSE_DEVICE_FAILED, open_a_failed_device, "1 contexts of it are still open"},
