@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* GIDs and addresses; the table against what the machine's loopback gives anywhere. */
 #include <check.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <ifaddrs.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "gid_of.h"
+#include "kernel_calls.h"
 #include "net/wire/gid_table.h"
 #include "tests/run_suite.h"
 
@@ -221,23 +219,13 @@ END_TEST
 
 static unsigned int sockets; /* until one can't be had; 0: all can */
 
-/* Of libc, by which net/syscalls.h calls the kernel. It takes six, however many were given. */
-__attribute__((no_sanitize_address)) long syscall(long number, ...)
+static long answer_call(long number, const long arguments[6])
 {
-	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-	long arguments[6];
-	va_list list;
-
-	va_start(list, number);
-	for (unsigned int i = 0; i < 6; i++)
-		arguments[i] = va_arg(list, long);
-	va_end(list);
 	if (number == SYS_socket && sockets && --sockets == 0) {
 		errno = EMFILE;
 		return -1;
 	}
-	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
-		    arguments[5]);
+	return kernel_call(number, arguments);
 }
 
 static uint32_t mtu_of_first(struct gid_table *table)

@@ -6,14 +6,13 @@
  */
 #include <arpa/inet.h>
 #include <check.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/netlink.h>
-#include <stdarg.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kernel_calls.h"
 #include "net/udp/sock_diag.h"
 #include "net/udp/udp.h"
 #include "net/wire/gid.h"
@@ -34,24 +33,17 @@ static void answer_as_if_there_were_none(void *answer)
 	error->error = -ENOENT;
 }
 
-long syscall(long number, ...)
+static long answer_call(long number, const long arguments[6])
 {
-	long (*next)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-	long argument[6], result;
-	va_list list;
+	long result;
 
-	va_start(list, number);
-	for (int i = 0; i < 6; i++)
-		argument[i] = va_arg(list, long);
-	va_end(list);
 	if (number == SYS_socket && sockets && --sockets == 0) {
 		errno = EMFILE;
 		return -1;
 	}
-	result = next(number, argument[0], argument[1], argument[2], argument[3], argument[4],
-		      argument[5]);
+	result = kernel_call(number, arguments);
 	if (kernel_lacks_udp_diag && number == SYS_recvfrom && result > 0)
-		answer_as_if_there_were_none((void *)argument[1]);
+		answer_as_if_there_were_none((void *)arguments[1]);
 	return result;
 }
 

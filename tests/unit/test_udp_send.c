@@ -4,16 +4,15 @@
  * identifications, and what becomes of those that can't be sent.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "kernel_calls.h"
 #include "net/log.h"
 #include "own_network.h"
 #include "tests/run_suite.h"
@@ -205,17 +204,8 @@ END_TEST
 static unsigned int refusals; /* of the next super-packets */
 static int refusal_of_many;   /* errno of sendmmsg(), or 0 */
 
-/* Of libc, by which net/syscalls.h calls the kernel. It takes six, however many were given. */
-__attribute__((no_sanitize_address)) long syscall(long number, ...)
+static long answer_call(long number, const long arguments[6])
 {
-	long (*real)(long, ...) = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-	long arguments[6];
-	va_list list;
-
-	va_start(list, number);
-	for (unsigned int i = 0; i < 6; i++)
-		arguments[i] = va_arg(list, long);
-	va_end(list);
 	if (number == SYS_sendmsg && refusals && ((struct msghdr *)arguments[1])->msg_controllen) {
 		refusals--;
 		errno = EINVAL;
@@ -225,8 +215,7 @@ __attribute__((no_sanitize_address)) long syscall(long number, ...)
 		errno = refusal_of_many;
 		return -1;
 	}
-	return real(number, arguments[0], arguments[1], arguments[2], arguments[3], arguments[4],
-		    arguments[5]);
+	return kernel_call(number, arguments);
 }
 
 /* A blackhole, say, that is gone when the first packet is tried alone: nothing against the rest. */
