@@ -72,13 +72,14 @@ static void fail_qp(struct qp *qp)
 }
 
 /* Those that take their receives from @srq; NULL: all that there are. */
-static void fail_qps(struct hca *hca, const struct srq *srq)
+static void fail_qps(struct hca *hca, const struct srq *srq, uint64_t now)
 {
 	struct qp *qp;
 
 	for (uint32_t number = 0; (qp = table_get_next(&hca->qps, &number)); number++) {
 		if (!srq || qp->srq == srq) {
 			pthread_mutex_lock(&qp->lock);
+			qp_set_time(qp, now);
 			fail_qp(qp);
 			pthread_mutex_unlock(&qp->lock);
 		}
@@ -140,7 +141,7 @@ static bool event_of_srq(struct hca *hca, enum ibv_event_type type, uint32_t qpn
 	srq = qp->srq;
 	event_raise(&hca->events, type, srq);
 	if (type == IBV_EVENT_SRQ_ERR)
-		fail_qps(hca, srq);
+		fail_qps(hca, srq, now);
 	table_put(&hca->qps, qp->number);
 	return true;
 }
@@ -277,25 +278,25 @@ unsigned int inject_received(struct hca *hca, struct link_frame *frames, unsigne
 
 /* --- the device ------------------------------------------------------------------------- */
 
-static void fail_device(struct hca *hca)
+static void fail_device(struct hca *hca, uint64_t now)
 {
 	for (unsigned int i = 0; i < PORTS_MAX; i++)
 		atomic_store(&hca->inject.up_at[i], TIME_NEVER);
 	atomic_store(&hca->inject.down, ALL_PORTS);
-	fail_qps(hca, NULL);
+	fail_qps(hca, NULL, now);
 }
 
 /* Its number is 1, as the kernel has it (IBV_EVENT_DEVICE_FATAL is about no port). */
 static bool event_of_device(struct hca *hca, enum ibv_event_type type, uint32_t qpn, uint64_t now)
 {
-	fail_device(hca);
+	fail_device(hca, now);
 	raise_of_port(hca, type, 1);
 	return true;
 }
 
-void inject_remove(struct hca *hca)
+void inject_remove(struct hca *hca, uint64_t now)
 {
-	fail_device(hca);
+	fail_device(hca, now);
 	atomic_store(&hca->inject.removed, true);
 }
 

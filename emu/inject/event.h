@@ -28,7 +28,7 @@ bool inject_up(struct hca *hca, uint64_t now);
 bool inject_is_down(const struct hca *hca, unsigned int port_num);
 
 /* All queue pairs are in ERR, and nothing passes any more. The verbs layer looks for it. */
-void inject_remove(struct hca *hca);
+void inject_remove(struct hca *hca, uint64_t now);
 bool inject_is_removed(const struct hca *hca);
 
 /* Leave out what passes ports that are down. Returns how many are left. */

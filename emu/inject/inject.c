@@ -85,7 +85,7 @@ static void make_happen(struct hca *hca, const struct fault_hit *hit, uint64_t n
 		inject_down(hca, hit->qpn, now + hit->argument, now);
 		break;
 	default:
-		inject_remove(hca);
+		inject_remove(hca, now);
 		break;
 	}
 }

@@ -268,6 +268,22 @@ START_TEST(fatal)
 }
 END_TEST
 
+/* The completions are as new as the event, however long the queue pair had nothing to do. */
+START_TEST(completions_of_an_event)
+{
+	struct completion completion;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	pair_receive(&p, 8, 1);
+	world_inject(p.b, _i ? "remove@5ms" : "event(DEVICE_FATAL)@5ms");
+	world_run(&p.world, 6 * MS);
+	ck_assert_int_eq(cq_poll(p.b->cq, &completion, 1), 1);
+	ck_assert_int_eq(completion.wc.status, IBV_WC_WR_FLUSH_ERR);
+	ck_assert_uint_ge(completion.timestamp, 5 * MS);
+	pair_destroy(&p);
+}
+END_TEST
+
 /* IBA 10.2.3.3: a CQ in error takes no completions, and its QPs fail with the next. */
 START_TEST(cq_in_error)
 {
@@ -526,6 +542,7 @@ int main(void)
 	tcase_add_test(async, srq_in_error);
 	tcase_add_test(async, fatal_and_reset);
 	tcase_add_loop_test(async, fatal, 0, 2);
+	tcase_add_loop_test(async, completions_of_an_event, 0, 2);
 	tcase_add_test(async, cq_in_error);
 	tcase_add_test(link, down_and_up);
 	tcase_add_test(link, down_for_the_peer);
