@@ -48,6 +48,20 @@ static void find_deadline(struct injector *injector)
 	set_deadline(injector, deadline);
 }
 
+static void show_all(const struct fault_clauses *clauses,
+		     void (*show)(void *context, const struct fault_clause *clause), void *context)
+{
+	for (struct fault_clause *clause = clauses->list; clause < clauses_end(clauses); clause++) {
+		if (fault_clause_subject(clause) != SUBJECT_PACKET)
+			show(context, clause);
+	}
+}
+
+static void report_clause(void *context, const struct fault_clause *clause)
+{
+	fault_clause_report(clause);
+}
+
 int injector_set(struct injector *injector, const char *specification, struct fault_error *error)
 {
 	struct fault_clauses clauses, before;
@@ -66,6 +80,7 @@ int injector_set(struct injector *injector, const char *specification, struct fa
 	atomic_store_explicit(&injector->actions, actions, memory_order_relaxed);
 	atomic_fetch_add_explicit(&injector->generation, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&injector->lock);
+	show_all(&before, report_clause, NULL);
 	fault_clauses_destroy(&before);
 	return 0;
 }
@@ -83,28 +98,13 @@ int injector_read_rules(struct injector *injector, struct fault_rules *rules, ui
 	return status;
 }
 
-static void show_all(const struct injector *injector,
-		     void (*show)(void *context, const struct fault_clause *clause), void *context)
-{
-	for (struct fault_clause *clause = injector->clauses.list;
-	     clause < clauses_end(&injector->clauses); clause++) {
-		if (fault_clause_subject(clause) != SUBJECT_PACKET)
-			show(context, clause);
-	}
-}
-
 void injector_for_each(struct injector *injector,
 		       void (*show)(void *context, const struct fault_clause *clause),
 		       void *context)
 {
 	pthread_mutex_lock(&injector->lock);
-	show_all(injector, show, context);
+	show_all(&injector->clauses, show, context);
 	pthread_mutex_unlock(&injector->lock);
-}
-
-static void report_clause(void *context, const struct fault_clause *clause)
-{
-	fault_clause_report(clause);
 }
 
 /* A thread that had the lock may be gone. */
@@ -112,7 +112,7 @@ void injector_report(struct injector *injector)
 {
 	if (pthread_mutex_trylock(&injector->lock) != 0)
 		return;
-	show_all(injector, report_clause, NULL);
+	show_all(&injector->clauses, report_clause, NULL);
 	pthread_mutex_unlock(&injector->lock);
 }
 

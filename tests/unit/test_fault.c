@@ -14,8 +14,10 @@
 #include "net/capture.h"
 #include "net/fault/fault_link.h"
 #include "net/fault/injector.h"
+#include "net/log.h"
 #include "net/wire/mad.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 
 /* --- What is replaced ------------------------------------------------------------------ */
 
@@ -384,6 +386,25 @@ START_TEST(replaced_rules_are_not_noted)
 }
 END_TEST
 
+START_TEST(replaced_rules_say_how_often_they_hit)
+{
+	static struct said said;
+	struct injector injector = INJECTOR_INITIALIZER;
+
+	log_set_level(LOG_INFO);
+	network(NULL);
+	ck_assert_int_eq(injector_set(&injector, "drop#1", NULL), 0);
+	ck_assert_int_eq(fault_link_follow(a, &injector, &a), 0);
+	send_numbers(a, 1, 3);
+	ck_assert_int_eq(injector_set(&injector, "", NULL), 0);
+	said_begin(&said);
+	send_numbers(a, 4, 4);
+	said_end(&said);
+	ck_assert_ptr_nonnull(strstr(said.text, "fault drop#1: 1 of 3 packets\n"));
+	injector_destroy(&injector);
+}
+END_TEST
+
 START_TEST(rules_may_be_replaced_while_threads_send)
 {
 	static const char *const specifications[] = {"", "dup=50%;delay(100ns)=10%", "reorder=10%",
@@ -429,6 +450,7 @@ int main(void)
 	tcase_add_test(tests, threads_may_send_at_once);
 	tcase_add_test(tests, rules_are_read_once);
 	tcase_add_test(tests, replaced_rules_are_not_noted);
+	tcase_add_test(tests, replaced_rules_say_how_often_they_hit);
 	tcase_add_test(tests, rules_may_be_replaced_while_threads_send);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -7,8 +7,10 @@
 #include <string.h>
 
 #include "net/fault/fault_rules.h"
+#include "net/log.h"
 #include "net/wire/mad.h"
 #include "tests/run_suite.h"
+#include "tests/said.h"
 
 #define QPN 17
 
@@ -289,6 +291,22 @@ START_TEST(clauses_say_how_often_they_hit)
 }
 END_TEST
 
+START_TEST(clauses_that_are_replaced_say_so_too)
+{
+	static struct said said;
+
+	log_set_level(LOG_INFO);
+	set("drop#1;fail#2*/ibv_reg_mr");
+	calls(FAULT_CALL_ibv_reg_mr, 5);
+	said_begin(&said);
+	set("remove@1s");
+	said_end(&said);
+	ck_assert_ptr_nonnull(strstr(said.text, "fault fail#2*/ibv_reg_mr: 2 of 5 calls\n"));
+	ck_assert_ptr_null(strstr(said.text, "drop"));
+	ck_assert_ptr_null(strstr(said.text, "remove"));
+}
+END_TEST
+
 /* --- Threads ------------------------------------------------------------------------------ */
 
 #define THREADS 4
@@ -355,6 +373,7 @@ int main(void)
 	tcase_add_test(tests, completion_events_are_coalesced_or_spurious);
 	tcase_add_test(tests, the_specification_can_be_replaced);
 	tcase_add_test(tests, clauses_say_how_often_they_hit);
+	tcase_add_test(tests, clauses_that_are_replaced_say_so_too);
 	tcase_add_test(tests, threads_may_ask_at_once);
 	tcase_add_test(tests, it_may_be_replaced_while_threads_ask);
 	suite_add_tcase(suite, tests);
