@@ -108,6 +108,26 @@ START_TEST(corrupted_frames_are_not_trusted)
 }
 END_TEST
 
+/* Which it is differs from frame to frame. */
+START_TEST(any_covered_bit_is_corrupted)
+{
+	static const uint8_t bytes[HEADERS + PAYLOAD + ICRC_LENGTH];
+	const struct link_frame sent = {.data = bytes, .length = sizeof(bytes)};
+	struct link *link = filter_of(&sent, "corrupt=100%@rx");
+	uint8_t corrupted[sizeof(bytes)] = {};
+	struct link_frame frame;
+
+	for (unsigned int i = 0; i < 100 * 8 * sizeof(bytes); i++) {
+		ck_assert_uint_eq(link->ops->receive(link, &frame, 1, 0), 1);
+		for (unsigned int k = 0; k < sizeof(bytes); k++)
+			corrupted[k] |= frame.data[k];
+	}
+	for (unsigned int k = 0; k < sizeof(bytes); k++)
+		ck_assert_uint_eq(corrupted[k], k == 4 /* the BTH's reserved byte */ ? 0 : 0xff);
+	link->ops->close(link);
+}
+END_TEST
+
 /* What processes of this machine tell each other is on no wire. */
 START_TEST(messages_of_processes_pass)
 {
@@ -132,6 +152,7 @@ int main(void)
 	tcase_add_test(tests, surplus_is_announced);
 	tcase_add_test(tests, frames_are_delayed_and_reordered);
 	tcase_add_test(tests, corrupted_frames_are_not_trusted);
+	tcase_add_test(tests, any_covered_bit_is_corrupted);
 	tcase_add_test(tests, messages_of_processes_pass);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

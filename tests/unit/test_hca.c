@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When the thread that makes progress is told that there is something to do; path MTUs of network
- * devices; when numbers of queue pairs are leased.
+ * When the thread that makes progress is told that there is something to do, or knows that there
+ * is; path MTUs of network devices; when numbers of queue pairs are leased.
  */
 #include "core.h"
 #include "emu/deferred.h"
+#include "emu/receive.h"
 #include "net/share/share.h"
+#include "net/tuning.h"
 
 static struct share share;
 static struct link link_of_core = {.share = &share};
@@ -104,6 +106,48 @@ START_TEST(half_of_the_numbers)
 }
 END_TEST
 
+static unsigned int unread;
+
+/* Frames without a packet. */
+static unsigned int receive_some(struct link *link, struct link_frame *frames, unsigned int max,
+				 uint64_t now)
+{
+	unsigned int count = unread < max ? unread : max;
+
+	memset(frames, 0, count * sizeof(*frames));
+	unread -= count;
+	return count;
+}
+
+/* Where a round ends before the link has no more, no descriptor needs to say so. */
+START_TEST(what_a_round_leaves_is_known)
+{
+	static const struct link_ops ops = {.receive = receive_some};
+	static const struct {
+		unsigned int frames;
+		bool more, left;
+	} rounds[] = {
+		{0},
+		{RECEIVE_BATCH * RECEIVE_ROUNDS, .left = true},
+		{1},
+		{RECEIVE_BATCH * RECEIVE_ROUNDS - 1},
+		{1, .more = true, .left = true},
+	};
+
+	link_of_core.ops = &ops;
+	for (uint64_t now = 0; now < sizeof(rounds) / sizeof(rounds[0]); now++) {
+		uint64_t read_at = core.all_read_at;
+
+		unread = rounds[now].frames;
+		link_of_core.more = rounds[now].more;
+		ck_assert_int_eq(receive_frames(&core, now), rounds[now].frames > 0);
+		ck_assert_uint_eq(unread, 0);
+		ck_assert_int_eq(core.unread, rounds[now].left);
+		ck_assert_uint_eq(core.all_read_at, rounds[now].left ? read_at : now);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("hca");
@@ -114,6 +158,7 @@ int main(void)
 	tcase_add_test(tcase, a_link_may_share_nothing);
 	tcase_add_test(tcase, path_mtus);
 	tcase_add_test(tcase, half_of_the_numbers);
+	tcase_add_test(tcase, what_a_round_leaves_is_known);
 	suite_add_tcase(suite, tcase);
 	return run_suite(suite);
 }

@@ -288,6 +288,60 @@ START_TEST(ids_of_super_packets)
 }
 END_TEST
 
+/* Of one place of the cache; each differs from the first in one thing. */
+static const struct {
+	const char *source, *destination;
+	uint16_t source_port;
+	uint32_t length;
+} flows_of_one_place[] = {
+	{"10.1.2.3", "10.4.5.6", 0xc000, 64},
+	{"10.1.9.3", "10.4.5.6", 0xc000, 64},
+	{"10.1.2.3", "10.4.9.6", 0xc000, 64},
+	{"10.1.2.3", "10.4.5.6", 0xc001, 64},
+	{"10.1.2.3", "10.4.5.6", 0xc000, 64 + 4 * ICRC_FLOWS},
+};
+
+#define FLOWS_OF_ONE_PLACE ((int)(sizeof(flows_of_one_place) / sizeof(flows_of_one_place[0])))
+
+static void expect_flow(struct icrc_flows *flows, int i)
+{
+	const union ibv_gid source = gid_of(flows_of_one_place[i].source);
+	const union ibv_gid destination = gid_of(flows_of_one_place[i].destination);
+	const uint16_t port = flows_of_one_place[i].source_port;
+	const uint32_t length = flows_of_one_place[i].length;
+	struct icrc_flow expected;
+
+	icrc_flow_init(&expected, &source, &destination, port, length);
+	ck_assert_uint_eq(icrc_flow(flows, &source, &destination, port, length)->crc, expected.crc);
+}
+
+START_TEST(flows_of_one_place_are_told_apart)
+{
+	struct icrc_flows flows = {};
+
+	expect_flow(&flows, 0);
+	expect_flow(&flows, _i);
+}
+END_TEST
+
+/* All bits but those of the BTH's reserved byte, and none beyond the packet. */
+START_TEST(every_covered_bit_can_be_corrupted)
+{
+	const uint32_t length = 12 + ICRC_LENGTH;
+	bool hit[8 * (12 + ICRC_LENGTH)] = {};
+	uint64_t random = 1;
+
+	for (unsigned int i = 0; i < 100 * sizeof(hit); i++) {
+		uint32_t bit = icrc_covered_bit(&random, length);
+
+		ck_assert_uint_lt(bit, sizeof(hit));
+		hit[bit] = true;
+	}
+	for (uint32_t bit = 0; bit < sizeof(hit); bit++)
+		ck_assert_int_eq(hit[bit], bit / 8 != 4);
+}
+END_TEST
+
 START_TEST(check_runts)
 {
 	uint8_t bytes[128];
@@ -311,6 +365,8 @@ int main(void)
 	tcase_add_loop_test(tests, solve_all_ids, 0,
 			    sizeof(solver_lengths) / sizeof(solver_lengths[0]));
 	tcase_add_test(tests, ids_of_super_packets);
+	tcase_add_loop_test(tests, flows_of_one_place_are_told_apart, 1, FLOWS_OF_ONE_PLACE);
+	tcase_add_test(tests, every_covered_bit_can_be_corrupted);
 	tcase_add_test(tests, check_runts);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

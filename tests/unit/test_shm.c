@@ -290,6 +290,54 @@ START_TEST(waits_for_space)
 }
 END_TEST
 
+/* Packets of one call, by the same addresses: each as it was sent, to the member that it is for. */
+START_TEST(members_of_an_address_get_their_own)
+{
+	const uint32_t lengths[] = {PAYLOAD, PAYLOAD / 2, PAYLOAD};
+	struct node from = node_open(ADDRESS_C, true, true), c = node_open(ADDRESS_B, true, false);
+	const struct node *const to[] = {&b, &b, &c};
+	struct link_packet packets[3];
+	struct link_frame frame;
+	struct sent sent[3];
+
+	for (uint32_t i = 0; i < 3; i++) {
+		make(&sent[i], &from, to[i], i);
+		sent[i].path.traffic_class = 0x62;
+		packets[i] = sent[i].packet;
+		packets[i].payload_length = lengths[i];
+	}
+	ck_assert_uint_eq(from.link->ops->send(from.link, packets, 3, clock_now()), 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		wait_for_frame(to[i], &frame);
+		ck_assert(frame.shared && icrc_check(&frame));
+		ck_assert_uint_eq(psn_of(&frame), i);
+		ck_assert_uint_eq(frame.length, sizeof(struct bth) + lengths[i] + ICRC_LENGTH);
+		ck_assert_uint_eq(frame.traffic_class, 0x62);
+	}
+	node_close(&c);
+	node_close(&from);
+}
+END_TEST
+
+/* A quarter of what is left of the part of a ring that senders are paced by. */
+START_TEST(is_as_full_as_what_is_unread)
+{
+	struct path path = path_to(&a, &b);
+	uint32_t space = SHM_PACED / 4, unread = 0;
+	uint64_t read;
+
+	for (uint32_t i = 0; space; i++) {
+		space = a.link->ops->rcvbuf_space(a.link, &path, b.lease.start);
+		unread = a.link->ops->unread(a.link, &path, b.lease.start, &read);
+		ck_assert_uint_eq(space, unread > SHM_PACED ? 0 : (SHM_PACED - unread) / 4);
+		ck_assert_uint_ge(unread, i * PAYLOAD);
+		ck_assert_uint_eq(read, 0);
+		ck_assert_uint_eq(send_one(&a, &b, i), 0);
+	}
+	ck_assert_uint_eq(shm_of(&a)->waiting, 0);
+}
+END_TEST
+
 /* What fits behind something longer that waits doesn't overtake it. */
 START_TEST(waits_in_order)
 {
@@ -394,6 +442,8 @@ START_TEST(wakes_a_receiver_that_sleeps)
 	check_frame(&frame, &a, &b, 2);
 	ck_assert_uint_eq(receive(&b, &frame, 1), 0);
 	ck_assert(!is_readable(&b, 0));
+	/* Another thread may be the one that sleeps. */
+	ck_assert(b.link->share->woken);
 }
 END_TEST
 
@@ -585,6 +635,8 @@ int main(void)
 	tcase_add_test(tcase, refuses_what_is_too_long);
 	tcase_add_test(tcase, is_captured);
 	tcase_add_test(tcase, waits_for_space);
+	tcase_add_test(tcase, members_of_an_address_get_their_own);
+	tcase_add_test(tcase, is_as_full_as_what_is_unread);
 	tcase_add_test(tcase, waits_in_order);
 	tcase_add_test(tcase, closing_sends_what_waits);
 	tcase_add_loop_test(tcase, bounds_what_waits, 0, sizeof(bounds) / sizeof(bounds[0]));

@@ -255,6 +255,19 @@ START_TEST(a_socket_everywhere)
 }
 END_TEST
 
+/* What has left isn't sent again for the error of an earlier call. */
+START_TEST(sent_once)
+{
+	connect_both();
+	for (unsigned int i = 0; i < 2; i++) {
+		add_packet(traffic, 100 + i);
+		errno = ECONNREFUSED;
+		ck_assert_uint_eq(send_some(&from, traffic, i, 1), 0);
+	}
+	expect(&to, traffic, 0, 2, 64);
+}
+END_TEST
+
 /* What the network says of one datagram isn't the next one's. */
 START_TEST(nobody_receives)
 {
@@ -726,6 +739,7 @@ int main(void)
 	tcase_add_test(tests, destinations_are_not_mixed);
 	tcase_add_test(tests, another_network_namespace);
 	tcase_add_test(tests, a_socket_everywhere);
+	tcase_add_test(tests, sent_once);
 	tcase_add_test(tests, nobody_receives);
 	tcase_add_test(tests, a_firewall_refuses);
 	tcase_add_test(tests, no_way_is_left);

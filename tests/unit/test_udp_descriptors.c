@@ -4,6 +4,7 @@
  * open where a step fails, and what the application has closed and opened anew is left alone.
  */
 #include <errno.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -129,6 +130,29 @@ START_TEST(an_address_that_is_taken)
 	ck_assert_uint_eq(open_descriptors(), before);
 	node_close(&from);
 	close(squatter);
+}
+END_TEST
+
+START_TEST(an_address_without_a_descriptor)
+{
+	union ibv_gid second = gid_of(ADDRESS_C);
+	struct rlimit limit, less;
+
+	from = node_open(ADDRESS_A, &options);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	less = (struct rlimit){dup(0), limit.rlim_max};
+	close(less.rlim_cur);
+	for (unsigned int more = 0; more < 2; more++) {
+		unsigned int before = open_descriptors();
+
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+		ck_assert_int_eq(from.link->ops->add_address(from.link, &second, 0), EMFILE);
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		ck_assert_uint_eq(open_descriptors(), before);
+		less.rlim_cur++;
+	}
+	ck_assert_int_eq(from.link->ops->add_address(from.link, &second, 0), 0);
+	node_close(&from);
 }
 END_TEST
 
@@ -319,6 +343,7 @@ int main(void)
 	tcase_add_checked_fixture(tests, set_up, tear_down);
 	tcase_add_test(tests, nothing_left_open);
 	tcase_add_test(tests, an_address_that_is_taken);
+	tcase_add_test(tests, an_address_without_a_descriptor);
 	tcase_add_test(tests, a_group_that_is_none);
 	tcase_add_test(tests, a_connection_that_cannot_be_made);
 	tcase_add_test(tests, questions);
