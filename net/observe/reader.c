@@ -10,6 +10,7 @@
 #include <unistd.h>
 #include <utlist.h>
 
+#include "net/descriptor.h"
 #include "net/observe/file.h"
 #include "net/observe/observe.h"
 #include "net/process.h"
@@ -177,15 +178,16 @@ int observed_read(const struct observed_options *options, struct observed **proc
 
 		if (!observe_is_name(entry->d_name, &version))
 			continue;
+		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
 		/* Not to be looked at is what another user has made under our name. */
 		fd = shared_file_open(dirfd(directory), entry->d_name, O_RDONLY);
-		if (fd < 0)
+		if (fd < 0 && !descriptor_is_exhaustion(errno))
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-		why = add_file(fd, path, options, processes);
+		why = fd < 0 ? strerror(errno) : add_file(fd, path, options, processes);
 		if (why && *why && options->left_out)
 			options->left_out(options->context, path, why);
-		close(fd);
+		if (fd >= 0)
+			close(fd);
 	}
 	closedir(directory);
 	LL_SORT(*processes, compare_pids);

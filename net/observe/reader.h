@@ -41,7 +41,8 @@ struct observed_options {
 	bool all_namespaces;
 	bool ended; /* those that have ended, too */
 	/*
-	 * Called for each file that is left out for its version, or that can't be one; may be NULL
+	 * Called for each file that is left out for its version, for want of a descriptor, or
+	 * because it can't be one; may be NULL.
 	 */
 	void (*left_out)(void *context, const char *path, const char *why);
 	void *context;

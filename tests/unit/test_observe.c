@@ -628,6 +628,26 @@ START_TEST(other_versions_are_left_alone)
 }
 END_TEST
 
+/* The directory takes the last one. */
+START_TEST(descriptors_that_lack_are_told)
+{
+	struct observe *observe = open_shared();
+	int next = dup(STDIN_FILENO);
+	struct rlimit before, limit;
+
+	close(next);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+	limit = before;
+	limit.rlim_cur = next + 1;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_ptr_null(read_all());
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_uint_eq(left_out, 1);
+	ck_assert_str_eq(reason, strerror(EMFILE));
+	observe_close(observe);
+}
+END_TEST
+
 START_TEST(hostile_files_are_read)
 {
 	static uint8_t bytes[OBSERVE_HEADER + 3 * OBSERVE_BLOCK];
@@ -706,6 +726,7 @@ int main(void)
 	tcase_add_test(tests, a_queue_pair_is_found);
 	tcase_add_test(tests, the_one_that_lives_is_found);
 	tcase_add_test(tests, other_versions_are_left_alone);
+	tcase_add_test(tests, descriptors_that_lack_are_told);
 	tcase_add_test(tests, hostile_files_are_read);
 	tcase_add_test(tests, names_alone_are_not_trusted);
 	suite_add_tcase(suite, tests);
