@@ -25,3 +25,12 @@ int netdev_ask(const char *name, unsigned long request, struct ifreq *answer)
 	memcpy(answer->ifr_name, name, strnlen(name, IF_NAMESIZE - 1));
 	return netdev_ioctl(request, answer);
 }
+
+int netdev_index(const char *name, unsigned int *ifindex)
+{
+	struct ifreq answer;
+	int error = strlen(name) < IF_NAMESIZE ? netdev_ask(name, SIOCGIFINDEX, &answer) : ENODEV;
+
+	*ifindex = error ? 0 : answer.ifr_ifindex;
+	return error;
+}

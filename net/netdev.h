@@ -15,4 +15,7 @@ int netdev_ioctl(unsigned long request, void *argument);
 /* The answer to SIOCGIF... about the device @name: 0, or an errno as ENODEV. */
 int netdev_ask(const char *name, unsigned long request, struct ifreq *answer);
 
+/* Of the device @name. Returns 0, or an errno: ENODEV if there is none of this name. */
+int netdev_index(const char *name, unsigned int *ifindex);
+
 #endif

@@ -51,9 +51,11 @@ static int entry_set_netdev(struct gid_entry *entry, const char *name)
 	memset(entry->netdev, 0, sizeof(entry->netdev));
 	memcpy(entry->netdev, name,
 	       length < sizeof(entry->netdev) ? length : sizeof(entry->netdev) - 1);
-	entry->ifindex = if_nametoindex(entry->netdev);
-	error = netdev_ask(entry->netdev, SIOCGIFMTU, &answer);
-	entry->mtu = error ? MTU_DEFAULT : (uint32_t)answer.ifr_mtu;
+	error = netdev_index(entry->netdev, &entry->ifindex);
+	if (!descriptor_is_exhaustion(error)) {
+		error = netdev_ask(entry->netdev, SIOCGIFMTU, &answer);
+		entry->mtu = error ? MTU_DEFAULT : (uint32_t)answer.ifr_mtu;
+	}
 	if (!descriptor_is_exhaustion(error))
 		return 0;
 	entry->ifindex = 0;
@@ -362,11 +364,16 @@ static int append_item(struct gid_table *table, char *text)
 {
 	char *scope = strchr(text, '%');
 	char name[IF_NAMESIZE];
+	unsigned int ifindex;
+	int error;
 
 	if (strcmp(text, "localhost") == 0)
 		return append_scoped(table, "127.0.0.1", NULL);
-	if (if_nametoindex(text))
+	error = netdev_index(text, &ifindex);
+	if (!error)
 		return append_interface(table, listed_name(text, name));
+	if (descriptor_is_exhaustion(error))
+		return error;
 	if (!scope)
 		return append_scoped(table, text, NULL);
 	*scope++ = '\0';

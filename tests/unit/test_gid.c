@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 #include "gid_of.h"
@@ -256,6 +257,24 @@ START_TEST(no_descriptor_for_the_mtu)
 }
 END_TEST
 
+/* What has a name isn't taken for an address that is none. */
+START_TEST(no_descriptor_for_a_name)
+{
+	static const char *const nodes[] = {"127.0.0.1", "lo", NULL};
+	struct gid_table table;
+	struct rlimit before, none;
+	int error;
+
+	getrlimit(RLIMIT_NOFILE, &before);
+	none = before;
+	none.rlim_cur = 0;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	error = gid_table_init(&table, nodes[_i]);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+	ck_assert_int_eq(error, EMFILE);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("gid");
@@ -270,6 +289,7 @@ int main(void)
 	tcase_add_test(tests, all_interfaces);
 	tcase_add_test(tests, table_is_bounded);
 	tcase_add_loop_test(tests, no_descriptor_for_the_mtu, 0, 3);
+	tcase_add_loop_test(tests, no_descriptor_for_a_name, 0, 3);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
