@@ -37,16 +37,22 @@ static int share_open_roster(struct udp_share *share)
 
 	if (descriptor_is_exhaustion(error))
 		return error;
-	share->entered = true;
 	if (error) {
 		roster_usual_path(path);
 		log_warn("addresses can't be shared with other processes: %s: %s", path,
 			 roster_error_text(error));
 		share->roster = NULL;
+		share->entered = true;
 		return 0;
 	}
-	share->round = roster_self(share->roster);
 	error = udp_open_control_socket(share);
+	if (descriptor_is_exhaustion(error)) {
+		roster_close(share->roster);
+		share->roster = NULL;
+		return error;
+	}
+	share->entered = true;
+	share->round = roster_self(share->roster);
 	if (error)
 		log_warn("no socket by which processes that share addresses hand packets on: %s",
 			 error == EADDRNOTAVAIL ? "the loopback device is down, or has no 127.0.0.1"

@@ -12,7 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gid_of.h"
 #include "kernel_calls.h"
+#include "net/share/roster.h"
 #include "net/udp/sock_diag.h"
 #include "net/udp/udp.h"
 #include "net/wire/gid.h"
@@ -110,6 +112,29 @@ START_TEST(without_a_descriptor_there_is_no_link)
 }
 END_TEST
 
+/* Nor without the socket by which processes that share the address hand packets on. */
+START_TEST(without_a_descriptor_there_is_no_address)
+{
+	struct udp_options options = {.segmentation = true};
+	union ibv_gid gid = gid_of("127.77.19.1");
+	const struct roster *roster;
+	struct link *link;
+	int error, before = 0;
+
+	ck_assert_int_eq(udp_link_create(&options, &link), 0);
+	do {
+		sockets = ++before;
+		error = link->ops->add_address(link, &gid, 0);
+		ck_assert(error == 0 || error == EMFILE);
+	} while (error);
+	sockets = 0;
+	roster = udp_link_roster(link);
+	ck_assert_ptr_nonnull(roster);
+	ck_assert_uint_ne(roster_control_port(roster, roster_self(roster)), 0);
+	link->ops->close(link);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sock_diag");
@@ -118,6 +143,7 @@ int main(void)
 	tcase_add_test(tests, a_socket_is_found_while_it_is_open);
 	tcase_add_test(tests, a_kernel_without_udp_diag_is_not_asked);
 	tcase_add_loop_test(tests, without_a_descriptor_there_is_no_link, 1, 3);
+	tcase_add_test(tests, without_a_descriptor_there_is_no_address);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);
 }
