@@ -15,6 +15,7 @@
 #include "emu/transport/placement.h"
 #include "net/cause/cause.h"
 #include "net/clock.h"
+#include "net/descriptor.h"
 #include "net/fault/fault.h"
 #include "net/log.h"
 #include "net/netdev.h"
@@ -185,7 +186,7 @@ static int refresh_addresses(struct port *port)
 	char reason[MESSAGE];
 	int error = gid_table_refresh(&port->gids, port->node, port_address_free, port, &changed);
 
-	if (error && port->node) {
+	if (error && port->node && !descriptor_is_exhaustion(error)) {
 		explain(NULL, error, reason, sizeof(reason));
 		cause_error(CAUSE_ADDRESS_UNUSABLE, "%s: %s: %s", port->device->ibv.name,
 			    port->node, reason);
@@ -225,7 +226,7 @@ static int bind_addresses(struct port *port, struct link *link)
 			continue;
 		}
 		last = error;
-		if (port->node && is_descriptor_error(error))
+		if (port->node && descriptor_is_exhaustion(error))
 			return error;
 		gid_to_text(&entry.gid, text);
 		if (entry.named || error == EADDRINUSE) {
@@ -237,7 +238,7 @@ static int bind_addresses(struct port *port, struct link *link)
 		}
 		log_info("%s: address %s is left out: %s", name, text, strerror(error));
 	}
-	if (bound == 0 && !is_descriptor_error(last))
+	if (bound == 0 && !descriptor_is_exhaustion(last))
 		cause_error(CAUSE_ADDRESS_UNUSABLE, "%s: no address can be used: %s", name,
 			    strerror(last));
 	return bound ? 0 : last;

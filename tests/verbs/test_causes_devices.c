@@ -82,16 +82,16 @@ static void no_hardware(void)
 
 /* --- opening -------------------------------------------------------------------------------- */
 
-static bool binding_is_forbidden;
+static int binding_error; /* errno of bind(), or 0 */
 
 __attribute__((visibility("default"))) int bind(int fd, const struct sockaddr *address,
 						socklen_t length)
 {
 	int (*real)(int, const struct sockaddr *, socklen_t) = dlsym(RTLD_NEXT, "bind");
 
-	if (!binding_is_forbidden)
+	if (!binding_error)
 		return real(fd, address, length);
-	errno = EACCES;
+	errno = binding_error;
 	return -1;
 }
 
@@ -124,7 +124,7 @@ static void open_fails(int error)
 	struct ibv_device **list = ibv_get_device_list(&count);
 
 	ck_assert_int_eq(count, 1);
-	binding_is_forbidden = error == EACCES;
+	binding_error = error == EACCES ? EACCES : 0;
 	eventfds_are_forbidden = error == ENOSYS;
 	memory_is_used_up = error == ENOMEM;
 	if (error == EMFILE)
@@ -159,9 +159,35 @@ static void no_descriptors_to_open(void)
 	open_fails(EMFILE);
 }
 
+/* Whichever it is. */
+static void one_descriptor_too_few(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *context;
+	struct rlimit limit;
+
+	allow_no_descriptors();
+	getrlimit(RLIMIT_NOFILE, &limit);
+	while (!(context = ibv_open_device(list[0]))) {
+		ck_assert_int_eq(errno, EMFILE);
+		limit.rlim_cur++;
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	}
+	fixture_close(context);
+}
+
 static void no_memory_to_open(void)
 {
 	open_fails(ENOMEM);
+}
+
+static void no_memory_to_bind(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	binding_error = ENOMEM;
+	ck_assert_ptr_null(ibv_open_device(list[0]));
+	ck_assert_int_eq(errno, ENOMEM);
 }
 
 static void no_eventfd_to_open(void)
@@ -300,7 +326,10 @@ static const struct cause_row rows[] = {
 	{CAUSE_ADDRESS_IN_USE, address_in_use, " has UDP port 4791"},
 	{CAUSE_ADDRESS_UNUSABLE, forbidden_address, "Permission denied"},
 	{CAUSE_DESCRIPTORS_USED_UP, no_descriptors_to_open, "this process may have "},
+	{CAUSE_DESCRIPTORS_USED_UP, one_descriptor_too_few, "this process may have ",
+	 CAUSE_ADDRESS_UNUSABLE},
 	{CAUSE_OUT_OF_MEMORY, no_memory_to_open, "for ibv_open_device()"},
+	{CAUSE_OUT_OF_MEMORY, no_memory_to_bind, "for ibv_open_device()", CAUSE_ADDRESS_UNUSABLE},
 	{CAUSE_SYSTEM_CALL_FORBIDDEN, no_eventfd_to_open, "ibv_open_device(): Function not"},
 	{CAUSE_SYSTEM_CALL_FORBIDDEN, no_eventfd_for_a_channel, "comp_channel(): Function not"},
 	{CAUSE_DEVICE_FAILED, open_a_failed_device, "1 contexts of it are still open"},

@@ -4,6 +4,7 @@
  * it, by both sides where there are two. Both are in this process, but where one dies.
  */
 #include <endian.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <infiniband/ib.h>
 #include <linux/capability.h>
@@ -334,6 +335,16 @@ static void no_way(void)
 
 	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address("198.51.100.1", PORT), 1000),
 			 -1);
+}
+
+static void no_descriptor_to_ask(void)
+{
+	struct rdma_cm_id *id = bound_id(RDMA_PS_TCP);
+
+	allow_no_descriptors();
+	ck_assert_int_eq(rdma_resolve_addr(id, NULL, socket_address("198.51.100.1", PORT), 1000),
+			 -1);
+	ck_assert_int_eq(errno, EMFILE);
 }
 
 static void no_device_of_that_kind(void)
@@ -730,6 +741,8 @@ static const struct cause_row rows[] = {
 	{CAUSE_CM_DEVICE_REMOVAL, device_fails, "urxe0, the id of 127.86."},
 	{CAUSE_CM_DEVICE_FAILED, device_fails, "urxe0"},
 	{CAUSE_CM_NO_ROUTE, no_way, "to 198.51.100.1 port 7471: "},
+	{CAUSE_DESCRIPTORS_USED_UP, no_descriptor_to_ask, "a route: Too many open files; this ",
+	 CAUSE_CM_NO_ROUTE},
 	{CAUSE_CM_NO_DEVICE, no_device_of_that_kind, "to ::1 port 7471 the way is from ::1"},
 	{CAUSE_CM_NOT_LOCAL, address_of_another_host, "urxe0: 192.0.2.77: Cannot assign"},
 	{CAUSE_CM_ADDRESS_FAMILY, strange_family, "the address family is 1"},

@@ -305,6 +305,8 @@ int rdma_refuse_route(const struct rdma_addr *addr, int error)
 	const struct rdma_addr ip = rdma_ip_addresses(addr);
 	char text[RDMA_ADDRESS_TEXT];
 
+	if (is_descriptor_error(error)) /* the routing wasn't asked */
+		return refuse_system_error(error, "a route");
 	rdma_address_text(&ip.dst_addr, text);
 	if (error == EAGAIN || error == EADDRINUSE) /* of connect(2), of bind(2) */
 		return refuse(error, CAUSE_CM_NO_UDP_PORT, "to %s", text);
