@@ -121,6 +121,12 @@ bool response_withdraw_nak(struct qp *qp)
 
 /* --- READ and atomics -------------------------------------------------------------- */
 
+/* All of it: what has yet to be sent is sent again. */
+static bool was_answered(const struct responder_resource *resource)
+{
+	return resource->given == resource->psn_count;
+}
+
 /*
  * The oldest one is forgotten when the ring is full, unless its answer is still to be
  * sent. Not so when it is to be retransmitted: the new request says that it had arrived, and
@@ -134,7 +140,7 @@ struct responder_resource *response_new_resource(struct response *response)
 		return NULL;
 	if (response->count == response->capacity) {
 		resource = resource_at(response, 0);
-		if (resource->range_count && !resource->answered_before)
+		if (resource->range_count && !was_answered(resource))
 			return NULL;
 		response->head = (response->head + 1) % response->capacity;
 		response->count--;
@@ -199,7 +205,6 @@ void response_answer(struct qp *qp, struct responder_resource *resource)
 void response_answer_again(struct qp *qp, struct responder_resource *resource,
 			   struct response_range range)
 {
-	resource->answered_before |= resource->range_count == 0;
 	add_range(resource, range);
 	hca_schedule(qp->hca, qp);
 }
@@ -278,6 +283,7 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 	if (resource->opcode == WIRE_COMPARE_SWAP || resource->opcode == WIRE_FETCH_ADD) {
 		send_atomic_response(qp, resource, outbox);
 		resource->range_count = 0;
+		resource->given = 1;
 		return 1;
 	}
 	while (resource->range_count && sent < budget) {
@@ -286,7 +292,8 @@ static int send_answer(struct qp *qp, struct responder_resource *resource, int b
 		if (error)
 			return -error;
 		sent++;
-		if (++range->next == range->end)
+		resource->given = max_u32(resource->given, ++range->next);
+		if (range->next == range->end)
 			remove_first_range(resource);
 	}
 	return sent;
@@ -301,17 +308,18 @@ static bool fails_before(const struct response *response, uint32_t psn)
 
 /*
  * The region of a READ was deregistered under it, IBA 9.7.5.2.4, or its memory unmapped: NAK
- * at the packet that failed. What is wrong in a duplicate is never reported. A NAK says that all
- * before it succeeded, so that of a later request gives way; nor is what came behind it answered.
+ * at the first packet that wasn't sent, even if a duplicate has asked for earlier ones again. What
+ * is wrong in a duplicate is never reported. A NAK says that all before it succeeded, so that of a
+ * later request gives way; nor is what came behind it answered.
  */
 static void fail_answer(struct qp *qp, struct responder_resource *resource, int error)
 {
 	struct response *response = &qp->responder.response;
 	bool gone = error == -EFAULT, failed = qp->state == IBV_QPS_ERR;
-	uint32_t psn = psn_add(resource->first_psn, resource->ranges[0].next);
+	uint32_t psn = psn_add(resource->first_psn, resource->given);
 
 	resource->range_count = 0;
-	if (resource->answered_before)
+	if (was_answered(resource))
 		return;
 	response->count = 0;
 	if (failed && !fails_before(response, psn))

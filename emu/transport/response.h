@@ -47,7 +47,7 @@ struct responder_resource {
 	/* Packets of the answer yet to be sent: ascending, and apart. */
 	struct response_range ranges[RESPONSE_RANGES];
 	uint8_t range_count;
-	bool answered_before; /* the answer has been given in full before */
+	uint32_t given; /* so many packets of the answer have been sent, once at least */
 };
 
 struct response {

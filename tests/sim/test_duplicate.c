@@ -255,9 +255,9 @@ START_TEST(duplicate_read)
 	peer_see_none(&peer, MS);
 	ck_assert_int_eq(peer.qp->state, IBV_QPS_RTS);
 	ck_assert_uint_eq(peer.node->events[IBV_EVENT_QP_ACCESS_ERR], 0);
+	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, world_connection.access);
 	request_acknowledge(&peer, FIRST_PSN + 4, WIRE_WRITE_ONLY, true);
 	peer_see_ack(&peer, FIRST_PSN + 4, 0x1f);
-	peer.mr = world_mr(peer.node, peer.memory, PEER_MEMORY, world_connection.access);
 	peer_destroy(&peer);
 }
 END_TEST
@@ -533,6 +533,45 @@ START_TEST(long_responses_in_order)
 }
 END_TEST
 
+/*
+ * One that comes between two turns of a long answer asks again for what was sent: a few packets, or
+ * all. Then the region goes: the NAK is of what hasn't been sent, since the requester drops one
+ * of a packet that was answered.
+ */
+START_TEST(duplicate_of_answer_that_fails)
+{
+	enum { PACKETS = 3 * OUTBOX_PACKETS, LENGTH = PACKETS * PEER_MTU };
+	uint8_t *memory = calloc(1, LENGTH);
+	struct peer_packet read;
+	struct packet packet;
+	struct peer peer;
+	struct mr *mr;
+
+	peer_create(&peer, IBV_QPT_RC, NULL);
+	mr = world_mr(peer.node, memory, LENGTH, IBV_ACCESS_REMOTE_READ);
+	read = (struct peer_packet){RC(WIRE_READ_REQUEST), .psn = FIRST_PSN,
+				    .va = (uintptr_t)memory, .rkey = mr->ibv.rkey,
+				    .dma_length = LENGTH};
+	for (int turn = 0; turn < 2; turn++) {
+		peer_send(&peer, &read);
+		sim_advance(peer.world.sim, world_now(&peer.world) + 1000);
+		if (turn)
+			ck_assert_int_eq(mr_deregister(mr), 0);
+		hca_progress(peer.node->hca, world_now(&peer.world));
+		if (_i)
+			read.dma_length = _i * PEER_MTU;
+	}
+	for (uint32_t i = 0; i < 2 * OUTBOX_PACKETS; i++)
+		ck_assert_uint_eq(peer_see(&peer).psn, (FIRST_PSN + i) & PSN_MASK);
+	packet = peer_see(&peer);
+	ck_assert_uint_eq(packet_syndrome(&packet), AETH_NAK_REMOTE_ACCESS);
+	ck_assert_uint_eq(packet.psn, (FIRST_PSN + 2 * OUTBOX_PACKETS) & PSN_MASK);
+	peer_see_none(&peer, MS);
+	peer_destroy(&peer);
+	free(memory);
+}
+END_TEST
+
 /* A duplicate of the oldest READ, just before the next new one, isn't one READ too many. */
 START_TEST(duplicate_before_next_read)
 {
@@ -574,6 +613,7 @@ int main(void)
 	tcase_add_test(tests, duplicate_atomic_write_and_flush);
 	tcase_add_test(tests, responses_in_order);
 	tcase_add_loop_test(tests, long_responses_in_order, 0, 2);
+	tcase_add_loop_test(tests, duplicate_of_answer_that_fails, 0, 3);
 	tcase_add_test(tests, duplicate_before_next_read);
 	return world_main("duplicate", (TCase *const[]){tests, NULL});
 }
