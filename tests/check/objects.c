@@ -373,6 +373,18 @@ static void use_after_close(void)
 	must(ibv_dealloc_pd(pd) == 0);
 }
 
+/* Of the context by its protection domain. */
+static void deregister_after_close(void)
+{
+	struct ibv_context *context = open_device();
+	struct ibv_pd *pd = ibv_alloc_pd(context);
+	struct ibv_mr *mr = ibv_reg_mr(pd, rig.buffer, sizeof(rig.buffer), 0);
+
+	must(ibv_close_device(context) == 0);
+	must(ibv_dereg_mr(mr) == 0);
+	must(ibv_dealloc_pd(pd) == 0);
+}
+
 static void ignore_busy(void)
 {
 	rig_open(&rig);
@@ -587,6 +599,8 @@ static const struct check_case cases[] = {
 	BAD(OBJECT_OF_OTHER_CONTEXT, mix_contexts),
 	GOOD(OBJECT_OF_OTHER_CONTEXT, import_of_other_context),
 	BAD(OBJECT_OF_CLOSED_DEVICE, use_after_close, .also = CAUSE_OBJECT_DESTROYED_IN_USE),
+	BAD(OBJECT_OF_CLOSED_DEVICE, deregister_after_close, .also = CAUSE_OBJECT_DESTROYED_IN_USE,
+	    .said = "ibv_dereg_mr(): region"),
 	GOOD(OBJECT_OF_CLOSED_DEVICE, close_unused),
 	BAD(OBJECT_DESTROYED_IN_USE, close_in_use, .said = "in use by"),
 	GOOD(OBJECT_DESTROYED_IN_USE, close_unused),

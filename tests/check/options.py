@@ -111,6 +111,51 @@ def test_suppressions(folder):
             check(status == 9 and reports(said), f"{text}: {status} {said}")
 
 
+# Next to nothing, and so all that is asked for is more.
+LEAST = {
+    "1": ("max_pd", "max_mr", "max_cq", "max_srq", "max_qp", "max_ah", "max_mr_size", "max_cqe", "max_srq_wr",
+          "max_srq_sge", "max_qp_wr", "max_sge", "max_qp_rd_atom", "max_qp_init_rd_atom"),
+    "0": ("device_cap_flags", "qp_types", "create_flags"),
+    "no": ("odp", "resize_cq"), "none": ("atomic_cap",), "fails": ("send_with_invalidate",),
+}
+ASKED = {
+    "COUNT": ("alloc_pd(): the number of protection domains is 2",
+              "reg_mr(): the number of memory regions and windows is 2",
+              "create_srq_ex(): the number of shared receive queues is 2",
+              "create_cq_ex(): the number of completion queues is 2",
+              "create_qp_ex(): the number of queue pairs is 2"),
+    "LENGTH": ("reg_mr_iova(): length is 7",),
+    "ODP": ("reg_mr(): on-demand paging",),
+    "WINDOW": ("alloc_mw(): memory windows of type 2",),
+    "QUEUE": ("create_cq_ex(): cqe is 9", "resize_cq(): cqe is 11", "create_srq(): max_wr is 6",
+              "create_srq_ex(): max_wr is 6", "create_qp_ex(): max_send_wr is 2", "create_qp_ex(): max_recv_wr is 3"),
+    "SGE": ("create_srq(): max_sge is 7", "create_srq_ex(): max_sge is 7", "create_qp_ex(): max_send_sge is 4",
+            "create_qp_ex(): max_recv_sge is 5"),
+    "XRC": ("open_xrcd(): XRC",),
+    "QP_TYPE": ("create_qp_ex(): this type of queue pair",),
+    "ATOMICS": ("create_qp_ex(): atomic operations",),
+    "OPERATION": ("resize_cq(): ibv_resize_cq()", "create_qp_ex(): SEND with invalidate",
+                  "create_qp_ex(): create_flags"),
+    "RD_ATOMIC": ("modify_qp(): max_dest_rd_atomic is 4",),
+}
+
+
+def test_portability(folder):
+    with open(f"{folder}/least.profile", "w") as file:
+        file.writelines(f"{key} = {value}\n" for value, keys in LEAST.items() for key in keys)
+    run("ask_for_all", f"json={folder}/asked,portability={folder}/least.profile")
+    found = set()
+    for report in read(f"{folder}/asked"):
+        call, _, asked = report["found"].partition(": ")
+        found |= {(report["name"], f"{call}: {one}") for one in asked.split("\n    ")}
+    for cause, asked in ASKED.items():
+        for one in asked:
+            check(any(name == f"NOT_PORTABLE_{cause}" and text.startswith(f"ibv_{one}") for name, text in found),
+                  f"{cause}: {one}: {found}")
+    windows = [text for name, text in found if name == "NOT_PORTABLE_WINDOW"]
+    check(len(windows) == 1, f"those of one type: {windows}")
+
+
 # To look for a function's name takes long enough for forks to meet the report.
 def test_forks(folder):
     path = f"{folder}/suppressions"
@@ -146,7 +191,7 @@ def test_inline_functions():
 
 for test in (test_status, test_launcher, test_inline_functions):
     test()
-for test in (test_errors, test_json, test_suppressions, test_forks):
+for test in (test_errors, test_json, test_suppressions, test_portability, test_forks):
     with tempfile.TemporaryDirectory() as scratch:
         test(scratch)
 sys.exit(failed)

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
 
 #include "tests/check/case.h"
 
@@ -372,6 +373,111 @@ static void made_for_writes(void)
 	create_for(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE);
 }
 
+/* --- all that is compared ------------------------------------------------------------------ */
+
+/* The members that @mask doesn't have count for nothing. */
+static struct ibv_qp_init_attr_ex extended(enum ibv_qp_type type, uint32_t mask)
+{
+	return (struct ibv_qp_init_attr_ex){
+		.send_cq = rig.cq,
+		.recv_cq = rig.cq,
+		.pd = rig.pd,
+		.cap = {.max_send_wr = 2, .max_recv_wr = 3, .max_send_sge = 4, .max_recv_sge = 5},
+		.qp_type = type,
+		.comp_mask = mask,
+		.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_INV |
+				  IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP,
+	};
+}
+
+static void ask_for_memory(void)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(rig.context);
+	struct ibv_mr *all = ibv_reg_mr(pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND);
+	struct ibv_mr *shifted = ibv_reg_mr_iova(pd, rig.buffer, 7, (uintptr_t)rig.buffer, 0);
+	struct ibv_mw *window = ibv_alloc_mw(pd, IBV_MW_TYPE_2);
+
+	must(all && shifted && window);
+	must(ibv_dealloc_mw(window) == 0);
+	must(ibv_dereg_mr(shifted) == 0);
+	must(ibv_dereg_mr(all) == 0);
+	must(ibv_dealloc_pd(pd) == 0);
+}
+
+static void ask_for_queues(void)
+{
+	struct ibv_cq_init_attr_ex cq = {.cqe = 9};
+	struct ibv_srq_init_attr srq = {.attr = {.max_wr = 6, .max_sge = 7}};
+	struct ibv_xrcd_init_attr domain = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_srq_init_attr_ex srq_ex = {
+		.attr = srq.attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_TYPE |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = rig.pd,
+		.xrcd = ibv_open_xrcd(rig.context, &domain),
+		.cq = rig.cq,
+	};
+	struct ibv_qp_init_attr_ex with_operations =
+		extended(IBV_QPT_RC, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS);
+	struct ibv_qp_init_attr_ex with_flags =
+		extended(IBV_QPT_UD, IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS);
+	struct ibv_srq *one = ibv_create_srq(rig.pd, &srq);
+	struct ibv_srq *other = ibv_create_srq_ex(rig.context, &srq_ex);
+	struct ibv_cq_ex *longer = ibv_create_cq_ex(rig.context, &cq);
+	struct ibv_qp *qp;
+
+	must(one && other && longer);
+	must(ibv_resize_cq(ibv_cq_ex_to_cq(longer), 11) == 0);
+	must(ibv_destroy_cq(ibv_cq_ex_to_cq(longer)) == 0);
+	must(ibv_destroy_srq(other) == 0);
+	must(ibv_destroy_srq(one) == 0);
+	must(ibv_close_xrcd(srq_ex.xrcd) == 0);
+	qp = ibv_create_qp_ex(rig.context, &with_operations);
+	must(qp && ibv_destroy_qp(qp) == 0);
+	qp = ibv_create_qp_ex(rig.context, &with_flags);
+	must(qp && ibv_destroy_qp(qp) == 0);
+}
+
+static struct rdma_cm_id *bound_id(void)
+{
+	struct sockaddr_in own = {.sin_family = AF_INET};
+	struct rdma_cm_id *id;
+
+	must(inet_pton(AF_INET, case_address(), &own.sin_addr) == 1);
+	must(rdma_create_id(NULL, &id, NULL, RDMA_PS_TCP) == 0);
+	must(rdma_bind_addr(id, (struct sockaddr *)&own) == 0);
+	return id;
+}
+
+static void much_inline_data_of_id(void)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_inline_data = 800},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct rdma_cm_id *id = bound_id();
+
+	must(rdma_create_qp(id, NULL, &attr) == 0);
+	rdma_destroy_qp(id);
+	must(rdma_destroy_id(id) == 0);
+}
+
+/* Compared with a profile that has next to nothing: tests/check/options.py. */
+static void ask_for_all(void)
+{
+	rig_open(&rig);
+	ask_for_memory();
+	ask_for_queues();
+	rig_connect(&rig);
+	rig_close(&rig);
+}
+
 #define ON(names) .options = "portability=" names
 
 static const struct check_case cases[] = {
@@ -387,6 +493,8 @@ static const struct check_case cases[] = {
 	GOOD(NOT_PORTABLE_SGE, few_sges, .options = "portability"),
 	BAD(NOT_PORTABLE_INLINE, much_inline_data, .options = "portability",
 	    .said = "bnxt 96, irdma 101, qedr 128, rxe 512"),
+	BAD(NOT_PORTABLE_INLINE, much_inline_data_of_id, ON("rxe"),
+	    .said = "1 misuse, 1 occurrence\n"),
 	GOOD(NOT_PORTABLE_INLINE, little_inline_data, .options = "portability"),
 	BAD(NOT_PORTABLE_RD_ATOMIC, many_reads, ON("irdma"), .said = "max_dest_rd_atomic is 16"),
 	GOOD(NOT_PORTABLE_RD_ATOMIC, few_reads, .options = "portability"),
@@ -415,6 +523,7 @@ static const struct check_case cases[] = {
 	BAD(NOT_PORTABLE_OPERATION, send_with_invalidate, ON("bnxt")),
 	BAD(NOT_PORTABLE_OPERATION, made_for_atomic_writes, ON("cx6"), .said = "ATOMIC WRITE"),
 	GOOD(NOT_PORTABLE_OPERATION, made_for_writes, .options = "portability"),
+	GOOD(NOT_PORTABLE_OPERATION, ask_for_all),
 };
 
 const struct check_table portability_cases = CHECK_TABLE(cases, 0x7200, 0x72ff);

@@ -183,6 +183,30 @@ static void wait_armed(void)
 	rig_close(&rig);
 }
 
+static void *flush_late(void *unused)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	usleep(LONG_ENOUGH);
+	must(ibv_modify_qp(rig.qp, &attr, IBV_QP_STATE) == 0);
+	return NULL;
+}
+
+static void wait_armed_for_work(void)
+{
+	pthread_t thread;
+
+	rig_open(&rig);
+	rig_connect(&rig);
+	post_receive();
+	must(ibv_req_notify_cq(rig.cq, 0) == 0);
+	must(pthread_create(&thread, NULL, flush_late, NULL) == 0);
+	wait_for_event();
+	must(pthread_join(thread, NULL) == 0);
+	must(poll_all() == 1);
+	rig_close(&rig);
+}
+
 static void *arm_late(void *unused)
 {
 	usleep(LONG_ENOUGH);
@@ -273,6 +297,7 @@ static const struct check_case cases[] = {
 	BAD(WAITS_UNARMED, wait_unarmed_beside_forks),
 	BAD(WAITS_UNARMED, wait_after_taker),
 	GOOD(WAITS_UNARMED, wait_armed),
+	GOOD(WAITS_UNARMED, wait_armed_for_work),
 	GOOD(WAITS_UNARMED, wait_before_work),
 	GOOD(WAITS_UNARMED, wait_beside_handler),
 	GOOD(WAITS_UNARMED, wait_beside_taker),

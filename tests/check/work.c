@@ -510,6 +510,33 @@ static void fill_with_unsignaled(void)
 	rig_close(&rig);
 }
 
+/* All are signaled, though none says so. */
+static void fill_with_all_signaled(void)
+{
+	struct ibv_qp_init_attr attr = {
+		.cap = {.max_send_wr = CASE_DEPTH,
+			.max_recv_wr = CASE_DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+	};
+
+	rig_open(&rig);
+	must(ibv_destroy_qp(rig.qp) == 0);
+	attr.send_cq = attr.recv_cq = rig.cq;
+	rig.qp = ibv_create_qp(rig.pd, &attr);
+	must(rig.qp);
+	rig_connect(&rig);
+	for (unsigned int i = 0; i < CASE_DEPTH; i++)
+		post_receive(i);
+	for (unsigned int i = 0; i < CASE_DEPTH; i++)
+		post_send(i, 0);
+	must(try_send(0, 0) == ENOMEM);
+	poll_good(2 * CASE_DEPTH);
+	rig_close(&rig);
+}
+
 static void signal_the_last(void)
 {
 	open_connected();
@@ -550,6 +577,16 @@ static void resize_and_post(int cqe, unsigned int receives)
 static void post_more_than_cqe(void)
 {
 	resize_and_post(5, 4);
+}
+
+static void receive_more_than_cqe(void)
+{
+	rig_open(&rig);
+	must(ibv_resize_cq(rig.cq, 2) == 0);
+	rig_connect(&rig);
+	for (unsigned int i = 0; i < 3; i++)
+		post_receive(i);
+	rig_close(&rig);
 }
 
 static void post_cqe(void)
@@ -830,8 +867,11 @@ static const struct check_case cases[] = {
 	GOOD(MEMORY_GONE_UNDER_WORK, unmap_after_send),
 	BAD(SEND_QUEUE_NEVER_EMPTIES, fill_with_unsignaled, .said = "the queue takes 16"),
 	GOOD(SEND_QUEUE_NEVER_EMPTIES, signal_the_last),
+	GOOD(SEND_QUEUE_NEVER_EMPTIES, fill_with_all_signaled),
 	BAD(CQ_TOO_SMALL, post_more_than_cqe,
 	    .said = "2 sends (1 of them unsignaled) and 4 receives"),
+	BAD(CQ_TOO_SMALL, receive_more_than_cqe,
+	    .said = "0 sends (0 of them unsignaled) and 3 receives"),
 	GOOD(CQ_TOO_SMALL, post_cqe),
 	GOOD(CQ_TOO_SMALL, reset_after_unsignaled),
 	BAD(POST_IN_WRONG_STATE, send_in_init, .said = "is in INIT"),

@@ -53,7 +53,7 @@ int checked_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, s
 	if (check_is_on() &&
 	    !CHECK_USES("rdma_create_ep()", {OBJECT_ADDRINFO, info}, {OBJECT_PD, pd}))
 		return MINUS_ONE;
-	result = compared_rdma_create_ep(id, info, pd, attr);
+	result = urxe_rdma_create_ep(id, info, pd, attr);
 	if (result == 0 && check_is_on())
 		made_id(*id, NULL);
 	return result;
@@ -122,7 +122,7 @@ int checked_rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *ch
                                                                                                    \
 		if (check_is_on() && !CHECK_USES(#name "()", ID, ##__VA_ARGS__))                   \
 			return MINUS_ONE;                                                          \
-		result = compared_##name arguments;                                                \
+		result = urxe_##name arguments;                                                    \
 		if (result == 0 && check_is_on())                                                  \
 			join_id(id);                                                               \
 		return result;                                                                     \

@@ -160,27 +160,6 @@ struct ibv_srq *compared_create_srq_ex(struct ibv_context *context,
 	return srq;
 }
 
-int compared_rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd,
-			     struct ibv_srq_init_attr *attr)
-{
-	const struct ibv_srq_attr asked = attr->attr;
-	int result = urxe_rdma_create_srq(id, pd, attr);
-
-	if (cards.count && result == 0)
-		compare_srq("rdma_create_srq()", id->verbs, &asked);
-	return result;
-}
-
-int compared_rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
-{
-	const struct ibv_srq_attr asked = attr->attr;
-	int result = urxe_rdma_create_srq_ex(id, attr);
-
-	if (cards.count && result == 0)
-		compare_srq("rdma_create_srq_ex()", id->verbs, &asked);
-	return result;
-}
-
 /* --- the memory of send queues --------------------------------------------------------------- */
 
 /* Each capacity by itself may be had, and not all of them together. */
@@ -251,40 +230,6 @@ struct ibv_qp *compared_create_qp_ex(struct ibv_context *context, struct ibv_qp_
 		compare_qp_ex("ibv_create_qp_ex()", attr);
 	}
 	return qp;
-}
-
-int compared_rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
-{
-	const struct ibv_qp_cap asked = attr->cap;
-	int result = urxe_rdma_create_qp(id, pd, attr);
-
-	if (cards.count && result == 0)
-		compare_qp("rdma_create_qp()", id->verbs, attr->qp_type, &asked);
-	return result;
-}
-
-int compared_rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
-{
-	const struct ibv_qp_cap asked = attr->cap;
-	int result = urxe_rdma_create_qp_ex(id, attr);
-
-	if (cards.count && result == 0) {
-		compare_qp("rdma_create_qp_ex()", id->verbs, attr->qp_type, &asked);
-		compare_qp_ex("rdma_create_qp_ex()", attr);
-	}
-	return result;
-}
-
-/* Without attributes, or on the listening side, there is no queue pair yet. */
-int compared_rdma_create_ep(struct rdma_cm_id **id, struct rdma_addrinfo *info, struct ibv_pd *pd,
-			    struct ibv_qp_init_attr *attr)
-{
-	const struct ibv_qp_cap asked = attr ? attr->cap : (struct ibv_qp_cap){0};
-	int result = urxe_rdma_create_ep(id, info, pd, attr);
-
-	if (cards.count && result == 0 && (*id)->qp)
-		compare_qp("rdma_create_ep()", (*id)->verbs, (*id)->qp->qp_type, &asked);
-	return result;
 }
 
 int compared_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)

@@ -6,8 +6,9 @@
  * itself has: the application has asked the device for it, and does so elsewhere.
  *
  * compared_NAME() has the arguments and results of urxe_NAME(), calls it, and compares if it
- * succeeded. The checked verbs (verbs/check/calls.h) call these, in any thread, without locks. Off,
- * each is a look at a number.
+ * succeeded. What librdmacm makes for an id it makes by verbs, which are compared. The checked
+ * verbs (verbs/check/calls.h) call these, in any thread, without locks. Off, each is a look at a
+ * number.
  */
 #ifndef URXE_VERBS_CHECK_PORTABILITY_H
 #define URXE_VERBS_CHECK_PORTABILITY_H
@@ -38,11 +39,6 @@ COMPARED(attach_mcast);
 COMPARED(post_send);
 /* post_requests() of what ibv_wr_complete() has built. */
 int compared_post_built(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);
-COMPARED(rdma_create_ep);
-COMPARED(rdma_create_qp);
-COMPARED(rdma_create_qp_ex);
-COMPARED(rdma_create_srq);
-COMPARED(rdma_create_srq_ex);
 COMPARED(rdma_connect);
 COMPARED(rdma_accept);
 COMPARED(rdma_join_multicast);
