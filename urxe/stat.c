@@ -38,12 +38,12 @@ struct session {
 /* The upper end of the bucket in which the @part of all are reached, ns. */
 static double percentile(const struct observe_latency *latency, double part)
 {
-	uint64_t wanted = latency_messages(latency) * part, sum = 0;
-	double longest = latency->longest;
+	double longest = latency->longest, wanted = latency_messages(latency) * part;
+	uint64_t sum = 0;
 
 	for (unsigned int i = 0; i < OBSERVE_BUCKETS; i++) {
 		sum += latency->bucket[i];
-		if (sum > wanted)
+		if (sum >= wanted)
 			return (double)(UINT64_C(2) << i) < longest ? (double)(UINT64_C(2) << i)
 								    : longest;
 	}

@@ -116,6 +116,25 @@ class Programs(unittest.TestCase):
         self.assertEqual(a["requester"]["retry_count"], 7)
         self.assertEqual(b["last_error"], None)
 
+    def test_objects_as_text(self):
+        """Of a process that waits for its peer."""
+        server = self.start(SERVER, "ibv_rc_pingpong", "-g", "0", "-p", str(PORT), "-s", "4096")
+        one = wait_for(lambda: next((one for one in [self.at(server)] if one and one["qps"] and
+                                     one["qps"][0]["receive_queue"]["outstanding"] == 500), None), "it has posted")
+        (qp,), (cq,), (region,) = one["qps"], one["cqs"], one["regions"]
+        brief = (f"  urxe0 {SERVER}  regions: 1, 4.10kB\n"
+                 f"  QP 0x{qp['qpn']:06x} RC       INIT  to {'-':28} send {'0/1':11} receive {'500/500':11} "
+                 "in flight 0B, sent 0 (0B), received 0 (0B)\n"
+                 f"  CQ {cq['cqn']:<8} completions 0/501, 0 in all, 0 events\n")
+        self.assertTrue(urxe("ps", str(server.pid)).stdout.endswith(f"  {one['command']}\n{brief}"))
+        self.assertTrue(urxe("ps", "--verbose", str(server.pid)).stdout.endswith(
+            f"  MR 0x{int(region['key'], 0):08x} 4096 bytes at {region['address']}, access 0x1\n"))
+
+    def test_losses_as_text(self):
+        client = self.pingpong(10**8, how=("run", "--faults", "seed=1;drop=5%"))[1]
+        wait_for(lambda: re.search(r"\n {10}packets sent again: [1-9].*, sequence NAKs: [1-9]",
+                                   urxe("ps", str(client.pid)).stdout), "packets are sent again")
+
     def test_address_of_rdma_cm(self):
         other = SERVER.replace(".83.", ".82.")
         server = self.start(SERVER, "rping", "-s", "-a", other, "-p", str(PORT))
@@ -151,6 +170,9 @@ class Programs(unittest.TestCase):
                          (ends[SERVER]["peer_qpn"], ends[SERVER]["qpn"]))
         self.assertEqual(ends[CLIENT]["qpn"], self.at(client)["qps"][0]["qpn"])
         self.assertRegex(urxe("ps").stdout, rf"listener at {SERVER}, port {PORT} \(TCP\)")
+        self.assertIn(f"  connection ESTABLISHED {CLIENT} to {SERVER}, port {PORT} (TCP), QP "
+                      f"0x{ends[CLIENT]['qpn']:06x} to 0x{ends[CLIENT]['peer_qpn']:06x}\n",
+                      urxe("ps", str(client.pid)).stdout)
 
     def test_no_such_process(self):
         said = urxe("ps", str(os.getpid()))
@@ -286,6 +308,15 @@ class Programs(unittest.TestCase):
         said = client.communicate(timeout=DEADLINE)[1]
         self.assertRegex(said, r"sent +100 messages +409600 bytes\n  received +100 messages +409600 bytes")
         self.assertRegex(said, r"SEND +100 of 409600 bytes; mean .*, longest ")
+
+    def test_half_of_two_requests(self):
+        """It is the faster one."""
+        client = self.pingpong(2, how=("stat",), stderr=subprocess.PIPE)[1]
+        said = client.communicate(timeout=DEADLINE)[1]
+        units = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+        half, unit, begins, unit_of_begin = re.search(r"50% within (\S+) (\w+),.*\n +from +(\S+) (\w+)", said).groups()
+        within, begins = float(half) * units[unit], float(begins) * units[unit_of_begin]
+        self.assertLess(within, 2.01 * begins)
 
     def test_summary_of_a_bad_network(self):
         _, client = self.pingpong(100, how=("stat", "--faults", "seed=1;corrupt=20%@rx"), stderr=subprocess.PIPE)
