@@ -27,7 +27,7 @@ A, B = (10, 0, 0, 1), (10, 0, 0, 2)
 SENT, RECEIVED = 0, 1
 START = 1_000_000_000_000_000  # ns
 MTU = 256
-SEND_ONLY, WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, READ, READ_ONLY, ACK = 4, 6, 7, 8, 12, 16, 17
+SEND_ONLY, WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST, READ, READ_ONLY, ACK, UC_SEND_ONLY = 4, 6, 7, 8, 12, 16, 17, 0x24
 
 
 def ip(address):
@@ -382,6 +382,15 @@ class BothEnds(unittest.TestCase):
         self.assertIn("100 x SEND       20000  0..99      100                200 B each, in 3.960 ms", text)
         self.assertEqual(len(rows(trace("--packets", path))), 200)
 
+    def test_equal_messages_of_both_ends_are_rows_of_their_own(self):
+        captures = Captures()
+        for i in range(10):
+            captures.add(i * 40, request(SEND_ONLY, i, 200))
+            captures.add(i * 40 + 20, request(SEND_ONLY, 5000 + i, 200, source=B, destination=A, qpn=0x11))
+        text = trace(captures.both())
+        self.assertRegex(text, r"(RC +10\.0\.0\.\d .* 10 +2000 +10 .*\n){2}")
+        self.assertNotIn(" x SEND", text)
+
     def test_equal_messages_out_of_order_are_one_row(self):
         """The receiver's capture alone doesn't tell that one was overtaken."""
         captures = Captures()
@@ -428,10 +437,21 @@ class BothEnds(unittest.TestCase):
         self.assertIn("QP 0x12 -> 10.0.0.2 QP 0x22", one)
         self.assertNotIn("0x21", one)
 
+    def test_connections_that_nothing_tells_apart(self):
+        """Of UC, which acknowledges nothing."""
+        captures = Captures()
+        for i in range(2):
+            captures.add(i, request(UC_SEND_ONLY, 7, 30, qpn=0x20 + i))
+            captures.add(10 + i, request(UC_SEND_ONLY, 9, 30, source=B, destination=A, qpn=0x10 + i))
+        text = trace(captures.both())
+        for end, other, qpn in (1, 2, 0x20), (1, 2, 0x21), (2, 1, 0x10), (2, 1, 0x11):
+            self.assertIn(f"UC  10.0.0.{end} QP ? -> 10.0.0.{other} QP {qpn:#x}\n", text)
+
 
 class Output(unittest.TestCase):
     def test_diagram(self):
         found = trace("--format", "diagram", lossy().both()).splitlines()
+        self.assertRegex(found[-3], r"^ +FROM .* PAUSE$")
         self.assertIn("|--- WRITE 1280 B, PSN 100..104, 5 packets, 1 lost, resent 3 ------------->|  PSN 102 dropped", found[1])
         self.assertIn("|<-- NAK PSN sequence error, PSN 102 --", found[2])
         self.assertIn("|                  X-- ACK, PSN 105 -", found[6])
