@@ -63,6 +63,7 @@ struct rig {
 	struct ibv_cq *cq;   /* of both queues, with the channel */
 	struct ibv_qp *qp;   /* RC, not connected */
 	unsigned int access; /* that it allows to the peer */
+	int sq_sig_all;	     /* of it, when the rig is opened */
 	uint8_t buffer[CASE_BUFFER];
 };
 

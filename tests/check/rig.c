@@ -21,6 +21,7 @@ void rig_open(struct rig *rig)
 			.max_send_sge = 1,
 			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = rig->sq_sig_all,
 	};
 
 	rig->context = open_device();

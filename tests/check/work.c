@@ -513,21 +513,8 @@ static void fill_with_unsignaled(void)
 /* All are signaled, though none says so. */
 static void fill_with_all_signaled(void)
 {
-	struct ibv_qp_init_attr attr = {
-		.cap = {.max_send_wr = CASE_DEPTH,
-			.max_recv_wr = CASE_DEPTH,
-			.max_send_sge = 1,
-			.max_recv_sge = 1},
-		.qp_type = IBV_QPT_RC,
-		.sq_sig_all = 1,
-	};
-
-	rig_open(&rig);
-	must(ibv_destroy_qp(rig.qp) == 0);
-	attr.send_cq = attr.recv_cq = rig.cq;
-	rig.qp = ibv_create_qp(rig.pd, &attr);
-	must(rig.qp);
-	rig_connect(&rig);
+	rig.sq_sig_all = 1;
+	open_connected();
 	for (unsigned int i = 0; i < CASE_DEPTH; i++)
 		post_receive(i);
 	for (unsigned int i = 0; i < CASE_DEPTH; i++)
