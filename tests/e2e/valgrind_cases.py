@@ -4,12 +4,14 @@ application's developer.
 """
 
 import dataclasses
+from pathlib import Path
 
 from pair import named
 
 FOUND = 77  # its exit status then
 VALGRIND = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", "--leak-check=full",
-            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]
+            "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite",
+            f"--suppressions={Path(__file__).resolve().with_name('rping.supp')}"]
 
 UNDER_VALGRIND = {
     "rc_pingpong size=5000 -e -c nobody",
