@@ -159,30 +159,29 @@ static int try_udp(struct sock_diag *diag)
 	return error;
 }
 
-struct sock_diag *sock_diag_create(void)
+int sock_diag_create(struct sock_diag **created)
 {
 	struct sock_diag *diag = calloc(1, sizeof(*diag));
 	int error;
 
 	if (!diag)
-		return NULL;
+		return ENOMEM;
 	diag->fd = sys_socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 			      NETLINK_SOCK_DIAG);
 	if (diag->fd < 0) {
 		error = errno;
 		free(diag);
-		errno = error;
-		return NULL;
+		return error;
 	}
 	diag->identity = descriptor_identify(diag->fd);
 	pthread_mutex_init(&diag->lock, NULL);
 	error = try_udp(diag);
 	if (error) {
 		sock_diag_destroy(diag);
-		errno = error;
-		return NULL;
+		return error;
 	}
-	return diag;
+	*created = diag;
+	return 0;
 }
 
 bool sock_diag_verify(struct sock_diag *diag)

@@ -21,8 +21,8 @@ struct sock_diag_socket {
 	bool wildcard;		 /* bound to no address */
 };
 
-/* Returns NULL with errno when the kernel lacks the interface, or what it takes for UDP. */
-struct sock_diag *sock_diag_create(void);
+/* Returns 0, or an errno: where the kernel lacks the interface, or what it takes for UDP, too. */
+int sock_diag_create(struct sock_diag **created);
 void sock_diag_destroy(struct sock_diag *diag);
 /* Whether its descriptor still is ours (net/descriptor.h); if not, it knows nothing any more. */
 bool sock_diag_verify(struct sock_diag *diag);

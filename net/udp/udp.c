@@ -400,11 +400,9 @@ int udp_link_create(const struct udp_options *options, struct link **created)
 	if (error)
 		goto free_arena;
 	/* NULL is fine where there is none: then nothing is paced, and no sender is looked at. */
-	link->diag = sock_diag_create();
-	if (!link->diag && descriptor_is_exhaustion(errno)) {
-		error = errno;
+	error = sock_diag_create(&link->diag);
+	if (descriptor_is_exhaustion(error))
 		goto free_batches;
-	}
 	link->epoll_fd = sys_epoll_create(EPOLL_CLOEXEC);
 	if (link->epoll_fd < 0) {
 		error = errno;

@@ -42,7 +42,6 @@ static int share_open_roster(struct udp_share *share)
 		log_warn("addresses can't be shared with other processes: %s: %s", path,
 			 roster_error_text(error));
 		share->roster = NULL;
-		share->entered = true;
 		return 0;
 	}
 	error = udp_open_control_socket(share);
@@ -51,7 +50,6 @@ static int share_open_roster(struct udp_share *share)
 		share->roster = NULL;
 		return error;
 	}
-	share->entered = true;
 	share->round = roster_self(share->roster);
 	if (error)
 		log_warn("no socket by which processes that share addresses hand packets on: %s",
@@ -169,6 +167,7 @@ int udp_share_bind(struct udp_link *link, struct udp_address *address, int fd, u
 
 	if (error)
 		return error;
+	share->entered = true;
 	address->reuseport.learned = -1;
 	while ((error = try_to_bind(link, address, fd, ifindex)) == EADDRINUSE) {
 		if (++tries == BIND_TRIES && is_shared(link, &address->gid, ifindex))

@@ -51,11 +51,9 @@ static int entry_set_netdev(struct gid_entry *entry, const char *name)
 	memset(entry->netdev, 0, sizeof(entry->netdev));
 	memcpy(entry->netdev, name,
 	       length < sizeof(entry->netdev) ? length : sizeof(entry->netdev) - 1);
-	error = netdev_index(entry->netdev, &entry->ifindex);
-	if (!descriptor_is_exhaustion(error)) {
-		error = netdev_ask(entry->netdev, SIOCGIFMTU, &answer);
-		entry->mtu = error ? MTU_DEFAULT : (uint32_t)answer.ifr_mtu;
-	}
+	error = netdev_index(entry->netdev, &entry->ifindex)
+			?: netdev_ask(entry->netdev, SIOCGIFMTU, &answer);
+	entry->mtu = error ? MTU_DEFAULT : (uint32_t)answer.ifr_mtu;
 	if (!descriptor_is_exhaustion(error))
 		return 0;
 	entry->ifindex = 0;

@@ -467,8 +467,8 @@ START_TEST(space_is_the_receivers)
 	struct node nodes[MEMBERS], from = node_open(OTHER);
 	struct path path = {.source = from.gid, .destination = gid_of(SHARED)};
 	uint32_t before[MEMBERS];
-	struct sock_diag *diag = sock_diag_create();
-	struct backlog *backlog = diag ? backlog_create(diag) : NULL;
+	struct sock_diag *diag;
+	struct backlog *backlog = sock_diag_create(&diag) == 0 ? backlog_create(diag) : NULL;
 	struct link_frame frame;
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
