@@ -85,15 +85,21 @@ static void *fork_and_complete(void *unused)
 	return arm_and_complete(NULL);
 }
 
-static void wait_unarmed_with(void *(*other)(void *))
+/* While another thread does @other. */
+static void wait_during(void *(*other)(void *))
 {
 	pthread_t thread;
 
-	open_in_error();
-	post_receive();
 	must(pthread_create(&thread, NULL, other, NULL) == 0);
 	wait_for_event();
 	must(pthread_join(thread, NULL) == 0);
+}
+
+static void wait_unarmed_with(void *(*other)(void *))
+{
+	open_in_error();
+	post_receive();
+	wait_during(other);
 	rig_close(&rig);
 }
 
@@ -124,9 +130,7 @@ static void wait_after_taker(void)
 	post_receive();
 	must(pthread_create(&thread, NULL, wait_for_next, NULL) == 0);
 	must(pthread_join(thread, NULL) == 0);
-	must(pthread_create(&thread, NULL, arm_and_complete, NULL) == 0);
-	wait_for_event();
-	must(pthread_join(thread, NULL) == 0);
+	wait_during(arm_and_complete);
 	rig_close(&rig);
 }
 
@@ -172,13 +176,9 @@ static void wait_beside_taker(void)
 
 static void wait_armed(void)
 {
-	pthread_t thread;
-
 	open_in_error();
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
-	must(pthread_create(&thread, NULL, complete_late, NULL) == 0);
-	wait_for_event();
-	must(pthread_join(thread, NULL) == 0);
+	wait_during(complete_late);
 	must(poll_all() == 1);
 	rig_close(&rig);
 }
@@ -194,15 +194,11 @@ static void *flush_late(void *unused)
 
 static void wait_armed_for_work(void)
 {
-	pthread_t thread;
-
 	rig_open(&rig);
 	rig_connect(&rig);
 	post_receive();
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
-	must(pthread_create(&thread, NULL, flush_late, NULL) == 0);
-	wait_for_event();
-	must(pthread_join(thread, NULL) == 0);
+	wait_during(flush_late);
 	must(poll_all() == 1);
 	rig_close(&rig);
 }
@@ -218,12 +214,8 @@ static void *arm_late(void *unused)
 /* A thread for events that is there before there is any work. */
 static void wait_before_work(void)
 {
-	pthread_t thread;
-
 	open_in_error();
-	must(pthread_create(&thread, NULL, arm_late, NULL) == 0);
-	wait_for_event();
-	must(pthread_join(thread, NULL) == 0);
+	wait_during(arm_late);
 	must(poll_all() == 1);
 	rig_close(&rig);
 }
@@ -262,31 +254,23 @@ static void *complete_again(void *unused)
 
 static void wait_without_polling_again(void)
 {
-	pthread_t thread;
-
 	open_in_error();
 	must(poll_all() == 0);
 	post_receive();
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
-	must(pthread_create(&thread, NULL, complete_again, NULL) == 0);
-	wait_for_event();
-	must(pthread_join(thread, NULL) == 0);
+	wait_during(complete_again);
 	must(poll_all() == 2);
 	rig_close(&rig);
 }
 
 static void poll_again_and_wait(void)
 {
-	pthread_t thread;
-
 	open_in_error();
 	must(poll_all() == 0);
 	post_receive();
 	must(ibv_req_notify_cq(rig.cq, 0) == 0);
 	must(poll_all() == 1);
-	must(pthread_create(&thread, NULL, complete_late, NULL) == 0);
-	wait_for_event();
-	must(pthread_join(thread, NULL) == 0);
+	wait_during(complete_late);
 	must(poll_all() == 1);
 	rig_close(&rig);
 }

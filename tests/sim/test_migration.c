@@ -70,6 +70,16 @@ static void load(struct paths *p, int mask)
 	ck_assert_int_eq(world_modify(p->peer.qp, &attr, mask), 0);
 }
 
+/* The alternate path has the addresses that the first one had. */
+static void load_first(struct paths *p)
+{
+	struct ibv_qp_attr attr = alternate_attr(&p->peer.path.source);
+
+	attr.alt_ah_attr.grh.sgid_index = 0;
+	ck_assert_int_eq(world_modify(p->peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
+			 0);
+}
+
 /* A WRITE from the peer on @path, with MigReq or not. */
 static void request(struct paths *p, const struct path *path, bool migrated)
 {
@@ -115,6 +125,13 @@ static void arm(struct paths *p)
 	expect_state(p->peer.qp, IBV_MIG_ARMED);
 	if (p->peer.qp->type->reliable)
 		expect_taken(p, &p->peer.path, false);
+}
+
+/* The peer migrates, and this side is or goes there, too. */
+static void migrate(struct paths *p)
+{
+	request(p, &p->alternate, true);
+	expect_taken(p, &p->alternate, true);
 }
 
 /* As rxe, a QP without an alternate path sends MigReq 0, and doesn't look at it. */
@@ -252,8 +269,7 @@ START_TEST(peer_migrates)
 
 	paths_create(&p, IBV_QPT_RC);
 	arm(&p);
-	request(&p, &p.alternate, true);
-	expect_taken(&p, &p.alternate, true);
+	migrate(&p);
 	expect_events(&p, 1, 0);
 	attr = world_query(p.peer.qp);
 	ck_assert_int_eq(attr.path_mig_state, IBV_MIG_MIGRATED);
@@ -320,18 +336,13 @@ static void request_by_another_user(struct paths *p, const struct path *path, bo
 /* Nor where the alternate path was the path before. */
 START_TEST(another_user_migrates)
 {
-	struct ibv_qp_attr attr;
 	struct paths p;
 
 	paths_create(&p, IBV_QPT_RC);
 	arm(&p);
 	if (_i) {
-		request(&p, &p.alternate, true);
-		expect_taken(&p, &p.alternate, true);
-		attr = alternate_attr(&p.peer.path.source);
-		attr.alt_ah_attr.grh.sgid_index = 0;
-		ck_assert_int_eq(
-			world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE), 0);
+		migrate(&p);
+		load_first(&p);
 		request(&p, &p.alternate, false);
 		expect_taken(&p, &p.alternate, false);
 	}
@@ -350,8 +361,7 @@ START_TEST(another_user_on_the_alternate_path)
 	arm(&p);
 	ck_assert_int_eq(set_state(p.peer.qp, IBV_MIG_MIGRATED), 0);
 	request_by_another_user(&p, &p.alternate, true);
-	request(&p, &p.alternate, true);
-	expect_taken(&p, &p.alternate, true);
+	migrate(&p);
 	peer_destroy(&p.peer);
 }
 END_TEST
@@ -364,8 +374,7 @@ START_TEST(another_alternate_path)
 
 	paths_create(&p, IBV_QPT_RC);
 	arm(&p);
-	request(&p, &p.alternate, true);
-	expect_taken(&p, &p.alternate, true);
+	migrate(&p);
 	attr = alternate_attr(&p.foreign.source);
 	ck_assert_int_eq(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH), 0);
 	p.foreign.destination = p.alternate.destination;
@@ -380,14 +389,10 @@ END_TEST
 /* An alternate path that differs from the path in what no packet shows, its timeout say. */
 START_TEST(peer_migrates_on_the_same_addresses)
 {
-	struct ibv_qp_attr attr;
 	struct paths p;
 
 	paths_create(&p, IBV_QPT_RC);
-	attr = alternate_attr(&p.peer.path.source);
-	attr.alt_ah_attr.grh.sgid_index = 0;
-	ck_assert_int_eq(world_modify(p.peer.qp, &attr, IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE),
-			 0);
+	load_first(&p);
 	request(&p, NULL, false);
 	expect_taken(&p, &p.peer.path, false);
 	expect_state(p.peer.qp, IBV_MIG_ARMED);
@@ -426,8 +431,7 @@ START_TEST(peer_migrates_in_vain)
 	peer_see_none(&p.peer, MS);
 	expect_events(&p, 0, 2);
 	expect_state(p.peer.qp, IBV_MIG_ARMED);
-	request(&p, &p.alternate, true);
-	expect_taken(&p, &p.alternate, true);
+	migrate(&p);
 	expect_events(&p, 1, 2);
 	/* Of the path that it has now it is told anew. */
 	request(&p, &p.foreign, true);
