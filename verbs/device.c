@@ -83,7 +83,7 @@ static __be64 make_guid(struct port *port)
 	return result;
 }
 
-void device_init(struct device *device, const char *name)
+void device_init(struct device *device, const char *name, const char *dev_name)
 {
 	struct ibv_device *ibv = &device->ibv;
 
@@ -91,8 +91,8 @@ void device_init(struct device *device, const char *name)
 	ibv->node_type = IBV_NODE_CA;
 	ibv->transport_type = IBV_TRANSPORT_IB;
 	snprintf(ibv->name, sizeof(ibv->name), "%s", name);
-	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "%s", name);
-	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/%s", name);
+	snprintf(ibv->dev_name, sizeof(ibv->dev_name), "%s", dev_name);
+	snprintf(ibv->dev_path, sizeof(ibv->dev_path), "/sys/class/infiniband_verbs/%s", dev_name);
 	snprintf(ibv->ibdev_path, sizeof(ibv->ibdev_path), "/sys/class/infiniband/%s", name);
 	pthread_mutex_init(&device->lock, NULL);
 	pthread_mutex_init(&device->contexts_lock, NULL);

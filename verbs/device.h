@@ -61,8 +61,8 @@ struct device {
 /* ibv_device._ops._dummy1 of our devices; never called. */
 struct ibv_context *device_mark(struct ibv_device *device, int cmd_fd);
 
-/* A device named @name, which has no port yet. */
-void device_init(struct device *device, const char *name);
+/* A device named @name, whose files are @dev_name, and which has no port yet. */
+void device_init(struct device *device, const char *name, const char *dev_name);
 
 /*
  * The next port, with the addresses @node (NULL: the machine's). Returns 0, an errno of

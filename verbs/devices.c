@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,13 +71,26 @@ static bool add_port(struct device *device, const char *node)
 	return !error;
 }
 
+/*
+ * The next device's: as the kernel names them, for PSM3 counts the files of /dev/infiniband that
+ * are named so. In mode both they may be those of real devices.
+ */
+static void choose_dev_name(char dev_name[IBV_SYSFS_NAME_MAX], const char *name)
+{
+	if (registry_configuration()->mode == MODE_BOTH)
+		snprintf(dev_name, IBV_SYSFS_NAME_MAX, "%s", name);
+	else
+		snprintf(dev_name, IBV_SYSFS_NAME_MAX, "uverbs%u", table.count);
+}
+
 /* @node: addresses of the first port, '/' and those of the second, cut up in place; or NULL. */
 static bool add_device(const char *name, char *node)
 {
 	struct device *device = &table.devices[table.count];
-	char *addresses;
+	char dev_name[IBV_SYSFS_NAME_MAX], *addresses;
 
-	device_init(device, name);
+	choose_dev_name(dev_name, name);
+	device_init(device, name, dev_name);
 	do {
 		addresses = strsep(&node, "/");
 		if (!add_port(device, addresses))

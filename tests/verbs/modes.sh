@@ -62,6 +62,12 @@ if [ -z "$(ls /sys/class/infiniband 2>/dev/null)" ]; then
 	[ "$(words | head -n 1)" = "$said" ] || fail "hw: not $said"
 fi
 
+# In mode both the kernel's names may be those of real devices.
+for expected in emu:uverbs0 both:urxe0; do
+	through "${expected%:*}" ls /dev/infiniband
+	grep -qx "${expected#*:}" "$work/out" || fail "no ${expected#*:}"
+done
+
 # Another program has the address: our device doesn't open.
 coproc owner {
 	exec python3 -c 'import socket, sys

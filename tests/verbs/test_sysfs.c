@@ -57,6 +57,9 @@ START_TEST(agrees_with_verbs)
 	char expected[64];
 
 	ck_assert_str_eq(context->device->ibdev_path, DEVICE);
+	ck_assert_str_eq(context->device->dev_name, "uverbs0");
+	ck_assert_str_eq(context->device->dev_path, "/sys/class/infiniband_verbs/uverbs0");
+	ck_assert_str_eq(file_content("/sys/class/infiniband_verbs/uverbs0/ibdev"), "urxe0\n");
 	snprintf(expected, sizeof(expected), "%04x:%04x:%04x:%04x\n", (unsigned int)(guid >> 48),
 		 (unsigned int)(guid >> 32) & 0xffff, (unsigned int)(guid >> 16) & 0xffff,
 		 (unsigned int)guid & 0xffff);
@@ -145,7 +148,7 @@ START_TEST(every_call)
 	ck_assert_int_eq(statx(AT_FDCWD, DEVICE, 0, STATX_TYPE, &extended), 0);
 	ck_assert_int_eq(access(DEVICE, R_OK), 0);
 	ck_assert_int_eq(faccessat(AT_FDCWD, DEVICE, R_OK, 0), 0);
-	ck_assert_int_eq(access("/sys/class/infiniband_verbs/urxe0/ibdev", R_OK), 0);
+	ck_assert_int_eq(access("/sys/class/infiniband_verbs/uverbs0/ibdev", R_OK), 0);
 	ck_assert_int_gt(readlink(DEVICE "/device/net/lo", text, sizeof(text)), 0);
 
 	/* A path that is resolved stays one that the program may show, and open. */
@@ -189,10 +192,12 @@ START_TEST(character_device)
 {
 	struct stat status;
 
-	/* UCX skips a device without it. */
-	ck_assert_int_eq(stat("/dev/infiniband/urxe0", &status), 0);
+	/* UCX skips a device without it, PSM3 one whose name isn't the kernel's. */
+	ck_assert_int_eq(stat("/dev/infiniband/uverbs0", &status), 0);
 	ck_assert(S_ISCHR(status.st_mode));
-	ck_assert_int_eq(access("/dev/infiniband/urxe0", R_OK | W_OK), 0);
+	ck_assert_int_eq(access("/dev/infiniband/uverbs0", R_OK | W_OK), 0);
+	ck_assert_int_eq(stat("/dev/infiniband/uverbs9", &status), -1);
+	ck_assert_int_eq(errno, ENOENT);
 }
 END_TEST
 

@@ -28,17 +28,18 @@ static struct {
 	struct sysfs_tree files;
 } tree = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER, .files.manifest = -1};
 
+#define IBDEV "/sys/class/infiniband" /* has ibv_device.name, the other folders dev_name */
+
 static const char *const folders[] = {
 	"/sys/class/infiniband_verbs",
-	"/sys/class/infiniband",
+	IBDEV,
 	"/dev/infiniband",
 };
 
 /* --- making the tree ------------------------------------------------------------- */
 
 struct place {
-	const char *folder;
-	const struct device *device;
+	const char *folder, *name;
 };
 
 static void write_attribute(void *context, const char *name, const char *text)
@@ -46,7 +47,7 @@ static void write_attribute(void *context, const char *name, const char *text)
 	const struct place *place = context;
 	char path[PATH_SIZE];
 
-	snprintf(path, sizeof(path), "%s/%s/%s", place->folder, place->device->ibv.name, name);
+	snprintf(path, sizeof(path), "%s/%s/%s", place->folder, place->name, name);
 	sysfs_tree_write(&tree.files, path, text);
 }
 
@@ -65,21 +66,22 @@ static void link_netdev(struct port *port)
 
 	if (port_netdev(port, &entry) != 0)
 		return;
-	snprintf(folder, sizeof(folder), "/sys/class/infiniband/%s/device/net",
-		 port->device->ibv.name);
+	snprintf(folder, sizeof(folder), IBDEV "/%s/device/net", port->device->ibv.name);
 	snprintf(target, sizeof(target), "/sys/class/net/%s", entry.netdev);
 	make_link(folder, entry.netdev, target);
 }
 
 static void make_device(struct device *device)
 {
-	struct place place = {"/sys/class/infiniband", device};
+	struct place ibdev = {IBDEV, device->ibv.name};
+	struct place uverbs = {"/sys/class/infiniband_verbs", device->ibv.dev_name};
+	char ibdev_text[IBV_SYSFS_NAME_MAX + 1];
 	struct port *port;
 
-	sysfs_attributes(device, NULL, write_attribute, &place);
-	place.folder = "/sys/class/infiniband_verbs";
-	write_attribute(&place, "ibdev", device->ibv.name);
-	write_attribute(&place, "abi_version", "1\n");
+	sysfs_attributes(device, NULL, write_attribute, &ibdev);
+	snprintf(ibdev_text, sizeof(ibdev_text), "%s\n", device->ibv.name);
+	write_attribute(&uverbs, "ibdev", ibdev_text);
+	write_attribute(&uverbs, "abi_version", "1\n");
 	/* A character device that every user can open. */
 	make_link("/dev/infiniband", device->ibv.dev_name, "/dev/null");
 	for (unsigned int i = 1; (port = device_port(device, i)); i++)
@@ -177,14 +179,18 @@ static const char *within(const char *path, const char *folder)
 	return path + length + strspn(path + length, "/");
 }
 
-static struct device *device_at(const char *name, size_t length)
+/* @path: in one of the folders, of which @rest is what follows it. */
+static struct device *device_at(const char *path, const char *rest)
 {
 	struct device *devices;
 	unsigned int count = devices_all(&devices);
+	size_t length = strcspn(rest, "/");
 
 	for (unsigned int i = 0; i < count; i++) {
-		if (strlen(devices[i].ibv.name) == length &&
-		    memcmp(devices[i].ibv.name, name, length) == 0)
+		const struct ibv_device *ibv = &devices[i].ibv;
+		const char *name = within(path, IBDEV) ? ibv->name : ibv->dev_name;
+
+		if (strlen(name) == length && memcmp(name, rest, length) == 0)
 			return &devices[i];
 	}
 	return NULL;
@@ -205,7 +211,7 @@ static bool sysfs_find(const char *path, struct device **device, const char **at
 	/* ls -a asks for . and .. by the folder's name. */
 	if (!*rest || strcmp(rest, ".") == 0 || strcmp(rest, "..") == 0)
 		return devices_all(&devices) > 0;
-	*device = device_at(rest, strcspn(rest, "/"));
+	*device = device_at(path, rest);
 	rest += strcspn(rest, "/");
 	*attribute = rest + strspn(rest, "/");
 	return *device;
@@ -226,11 +232,12 @@ const char *sysfs_redirect(const char *path, const void *caller)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	pthread_mutex_lock(&tree.lock);
 	if (make_tree()) {
-		struct place place = {"/sys/class/infiniband", device};
-
 		snprintf(buffer, sizeof(buffer), "%s%s", tree.files.base, path);
-		if (device && within(path, place.folder))
+		if (device && within(path, IBDEV)) {
+			struct place place = {IBDEV, device->ibv.name};
+
 			sysfs_attributes(device, attribute, write_attribute, &place);
+		}
 		path = buffer;
 	}
 	pthread_mutex_unlock(&tree.lock);

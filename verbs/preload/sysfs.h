@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The files that a kernel would have for our devices: /sys/class/infiniband/DEV,
- * /sys/class/infiniband_verbs/DEV and /dev/infiniband/DEV. They are written to a
- * private directory when a program first asks for one of them, and removed at
- * exit. Called by the wrappers of sysfs_calls.c.
+ * The files that a kernel would have for our devices: /sys/class/infiniband/NAME,
+ * /sys/class/infiniband_verbs/DEV_NAME and /dev/infiniband/DEV_NAME. They are
+ * written to a private directory when a program first asks for one of them, and
+ * removed at exit. Called by the wrappers of sysfs_calls.c.
  */
 #ifndef URXE_VERBS_SYSFS_H
 #define URXE_VERBS_SYSFS_H
