@@ -39,6 +39,16 @@ for heading in 'What it means' 'Usual reasons' 'What to look at'; do
 	grep -q "^$heading$" "$work/out" || fail "no $heading"
 done
 [ -z "$(awk 'length > 79' "$work/out")" ] || fail "a long line"
+
+# The page says what the document says, in the same order: word by word, and item by item.
+words() {
+	tr -cs '[:alnum:]_' '\n'
+}
+awk '/^### / { wanted = $2 == "0x2101" } wanted' "$document" >"$work/section"
+sed '/^What it means$/d' "$work/out" | words >"$work/page"
+words <"$work/section" | sed 1d | cmp - "$work/page" || fail "0x2101: not what $document has"
+[ "$(grep -c '^  - ' "$work/out")" = "$(grep -c '^- ' "$work/section")" ] || fail "0x2101: not its items"
+
 shows '^0x4001  PATH_NOT_GLOBAL' 0x2101 0x4001
 [ "$(grep -c '^0x' "$work/out")" = 2 ] || fail "not two pages"
 
@@ -49,6 +59,8 @@ done
 for status in 'remote access error' 'Remote Access Error'; do
 	shows '^0x2101  REMOTE_KEY_UNKNOWN' "$status"
 done
+shows '^        the R_Key names no memory region or window$' REM_ACCESS_ERR
+shows '^        the peer: IBV_WC_REM_ACCESS_ERR; here: ' REM_ACCESS_ERR
 shows '^0x3001  COMM_EST' IBV_EVENT_COMM_EST
 shows '^0x3001  COMM_EST' 'communication established'
 shows '^0x5001  CM_NO_LISTENER' RDMA_CM_EVENT_REJECTED
@@ -69,12 +81,13 @@ shows '^EAGAIN' EWOULDBLOCK
 shows '^0x4302  SEND_QUEUE_FULL' ibv_post_send
 
 # What only hardware gives can be had by a fault.
+shows '^IBV_WC_FATAL_ERR comes of faults alone here' fatal_err
 for subject in IBV_WC_FATAL_ERR fatal_err 'fatal error' 19; do
 	shows '^0x6101  INJECTED_COMPLETION' "$subject"
 done
 shows '^0x6103  INJECTED_EVENT' SRQ_ERR
 
-for unknown in IBV_WC_SUCCESS IBV_EVENT_WQ_FATAL the peer nothing status 0x2fff 99999 NO_SUCH_CAUSE "remote access" EINVA 0x 0 "" " " 100000000000000000000; do
+for unknown in IBV_WC_SUCCESS IBV_WC_REM_ACCESS REQ_ERR IBV_EVENT_WQ_FATAL the peer nothing status 0x2fff 99999 NO_SUCH_CAUSE "remote access" EINVA 0x 0 "" " " 100000000000000000000; do
 	! explain "$unknown" || fail "$unknown is explained"
 	[ "$(wc -l <"$work/err")" = 1 ] || fail "$unknown: not one line"
 	[ ! -s "$work/out" ] || fail "$unknown: says something"

@@ -8,6 +8,7 @@
 
 #include "net/newer_verbs.h"
 #include "net/sized.h"
+#include "pair.h"
 #include "peer.h"
 
 #define LENGTH(array) ((int)(sizeof(array) / sizeof((array)[0])))
@@ -296,6 +297,22 @@ START_TEST(reset_while_draining)
 }
 END_TEST
 
+/* So that a stale packet or key of one device, or of an earlier run, hits nothing of another's. */
+START_TEST(numbers_by_seeds)
+{
+	uint32_t key;
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	ck_assert_uint_ne(p.qa->number, p.qb->number);
+	key = p.ra->ibv.rkey;
+	pair_destroy(&p);
+	pair_create(&p, IBV_QPT_RC, NULL, UINT64_C(1) << 32, NULL);
+	ck_assert_uint_ne(p.ra->ibv.rkey, key);
+	pair_destroy(&p);
+}
+END_TEST
+
 int main(void)
 {
 	TCase *tcase = tcase_create("attributes");
@@ -304,6 +321,7 @@ int main(void)
 	tcase_add_loop_test(tcase, created, 0, LENGTH(capacities));
 	tcase_add_test(tcase, refused_with_its_path);
 	tcase_add_loop_test(tcase, path_mtu_of_no_enum, 0, LENGTH(no_mtus));
+	tcase_add_test(tcase, numbers_by_seeds);
 	tcase_add_test(tcase, current_state);
 	tcase_add_test(tcase, flush_rights);
 	tcase_add_loop_test(tcase, port_mtu, 0, 3);

@@ -112,6 +112,16 @@ static void cq_in_error(void)
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 2);
 }
 
+static void cq_in_error_by_a_fault(void)
+{
+	causes_pair(IBV_QPT_RC, NULL);
+	world_inject(p.a, "event(CQ_ERR)@1ms");
+	world_run(&p.world, 2 * MS);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 7);
+	world_run(&p.world, MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 1);
+}
+
 /* ------------------------------------------------------------------------------------------ */
 
 #define ROW(name, provoke, ...)                                                                    \
@@ -129,6 +139,7 @@ static const struct cause_row rows[] = {
 	ROW(PATH_MIG_ERR, path_mig_err, "a packet came from 10.2.255.1 to 10.1.0.1; the alternate path is from 10.1.0.1 to 10.1.255.1, and path_mig_state is ARMED"),
 	ROW(CQ_OVERRUN, cq_overrun, "of 2 entries: all are taken, and QP 0x"),
 	ROW(CQ_IN_ERROR, cq_in_error, "of 2 entries was overrun by QP 0x"),
+	ROW(CQ_IN_ERROR, cq_in_error_by_a_fault, "of 4096 entries is in the error state, as a fault has asked for"),
 };
 /* clang-format on */
 

@@ -31,6 +31,26 @@ static void no_receive(void)
 	world_expect(p.a, 7, IBV_WC_SUCCESS);
 }
 
+static void no_receive_of_srq(void)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1, .max_sge = 1};
+	struct qp_options options = {.type = IBV_QPT_RC};
+	struct qp *usual;
+
+	causes_pair(IBV_QPT_RC, NULL);
+	usual = p.qb;
+	ck_assert_int_eq(srq_create(p.b->pd, &attr, &options.srq), 0);
+	p.qb = world_qp(p.b, &options);
+	world_modify_state(p.qa, IBV_QPS_RESET);
+	world_connect(p.a, p.qa, p.b, p.qb, &world_connection);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+	world_run(&p.world, MS);
+	world_modify_state(p.qa, IBV_QPS_RESET);
+	ck_assert_int_eq(qp_destroy(p.qb), 0);
+	ck_assert_int_eq(srq_destroy(options.srq), 0);
+	p.qb = usual;
+}
+
 /* --- memory that the peer names ------------------------------------------------------ */
 
 static void write_to(uint32_t rkey)
@@ -111,6 +131,19 @@ static void not_allowed(void)
 {
 	causes_pair(IBV_QPT_RC, NULL);
 	write_to(causes_mr(p.b->pd, p.mb, 64, IBV_ACCESS_LOCAL_WRITE)->ibv.rkey);
+}
+
+/* The QP may use the window: what is wrong is the place. */
+static void out_of_bounds_of_window(void)
+{
+	causes_pair(IBV_QPT_RC, NULL);
+	causes_reach(IBV_WR_RDMA_WRITE, (uintptr_t)p.mb, 9, bound(p.qb, IBV_MW_TYPE_2)->ibv.rkey);
+}
+
+static void atomic_key_unknown(void)
+{
+	causes_pair(IBV_QPT_RC, NULL);
+	causes_reach(IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)p.mb, 8, BAD_KEY);
 }
 
 static void out_of_bounds(void)
@@ -269,6 +302,27 @@ static void opcode_sequence(void)
 	request_of(NULL, (struct peer_packet){RC(WIRE_SEND_LAST), .length = 4});
 }
 
+static void opcode_sequence_of(uint8_t first, uint8_t second)
+{
+	const struct peer_packet begin = {RC(first), .length = 1024, .dma_length = 2048};
+	const struct peer_packet wrong = {RC(second), .length = 4};
+
+	causes_peer(IBV_QPT_RC, NULL);
+	ck_assert_int_eq(world_post_recv(peer.qp, peer.memory, 2048, peer.mr->ibv.lkey, 5), 0);
+	causes_request(&begin);
+	causes_request(&wrong);
+}
+
+static void opcode_sequence_of_send(void)
+{
+	opcode_sequence_of(WIRE_SEND_FIRST, WIRE_WRITE_LAST);
+}
+
+static void opcode_sequence_of_write(void)
+{
+	opcode_sequence_of(WIRE_WRITE_FIRST, WIRE_SEND_LAST);
+}
+
 static void opcode_reserved(void)
 {
 	request_of(NULL, (struct peer_packet){.opcode = 0x15, .length = 8});
@@ -281,6 +335,13 @@ static void qp_access(void)
 	c.access = IBV_ACCESS_REMOTE_READ;
 	causes_pair(IBV_QPT_RC, &c);
 	write_to(p.rb->ibv.rkey);
+}
+
+static void no_atomics(void)
+{
+	causes_pair(IBV_QPT_RC, NULL);
+	p.b->hca->limits.device.atomic_cap = IBV_ATOMIC_NONE;
+	causes_reach(IBV_WR_ATOMIC_FETCH_AND_ADD, (uintptr_t)p.mb, 8, p.rb->ibv.rkey);
 }
 
 static void flush_type(void)
@@ -490,14 +551,20 @@ static void unreliable_no_receive(void)
 static const struct cause_row rows[] = {
 	ROW(RECEIVE_FLUSHED, receive_flushed, "1 receives", B(WR_FLUSH_ERR, RECEIVE_FLUSHED)),
 	ROW(NO_RECEIVE, no_receive, "put off RC_SEND_ONLY, PSN 16777200"),
+	ROW(NO_RECEIVE, no_receive, ": the receive queue is empty; put off"),
+	ROW(NO_RECEIVE, no_receive_of_srq, ": the SRQ is empty; put off"),
 
 	ROW(REMOTE_KEY_UNKNOWN, key_unknown, "8 bytes at 0x", ACCESS),
+	ROW(REMOTE_KEY_UNKNOWN, key_unknown, "refused RC_RDMA_WRITE_ONLY, PSN 16777200, 8 bytes at 0x", ACCESS),
+	ROW(REMOTE_KEY_UNKNOWN, atomic_key_unknown, "refused RC_FETCH_ADD, PSN 16777200, 8 bytes at 0x", ACCESS),
 	ROW(REMOTE_KEY_STALE, key_stale, "now, of a region of 128 bytes at 0x", ACCESS),
 	ROW(REMOTE_KEY_OTHER_PD, key_other_pd, ", of protection domain ", ACCESS),
 	ROW(REMOTE_KEY_OF_NULL_REGION, key_of_null_region, "that is a null region", ACCESS),
 	ROW(REMOTE_WINDOW_UNBOUND, window_unbound, "which is not bound", ACCESS),
 	ROW(REMOTE_WINDOW_OTHER_QP, window_other_qp, "with REMOTE_WRITE, of QP 0x", ACCESS),
 	ROW(REMOTE_NOT_ALLOWED, not_allowed, "with LOCAL_WRITE only: it lacks REMOTE_WRITE", ACCESS),
+	ROW(REMOTE_OUT_OF_BOUNDS, out_of_bounds_of_window, ": that is a window of 8 bytes at 0x", ACCESS),
+	ROW(REMOTE_OUT_OF_BOUNDS, out_of_bounds_of_window, "the access ends 1 bytes behind it", ACCESS),
 	ROW(REMOTE_OUT_OF_BOUNDS, out_of_bounds, "the access begins 16 bytes before it", ACCESS),
 	ROW(REMOTE_MEMORY_GONE, memory_gone, "; the memory at 0x", OPERATION),
 	ROW(REMOTE_MEMORY_NOT_THERE, memory_not_there, "ON_DEMAND; the memory at 0x", ACCESS),
@@ -518,6 +585,9 @@ static const struct cause_row rows[] = {
 
 	ROW(OPCODE_SEQUENCE, opcode_sequence, "no message is in progress\n    refused RC_SEND_LAST, PSN 16777200, payload of 4 bytes\n"),
 	ROW(OPCODE_RESERVED, opcode_reserved, "opcode 0x15"),
+	ROW(OPCODE_SEQUENCE, opcode_sequence_of_send, "a SEND is in progress, of which 1024 bytes have come"),
+	ROW(OPCODE_SEQUENCE, opcode_sequence_of_write, "a WRITE is in progress, of which 1024 bytes have come"),
+	ROW(QP_ACCESS, no_atomics, "the device has no atomics (atomic_cap)", INVALID),
 	ROW(QP_ACCESS, qp_access, "it needs REMOTE_WRITE; qp_access_flags has REMOTE_READ", INVALID),
 	ROW(FLUSH_TYPE, flush_type, "placement type 0x4, selectivity 0"),
 	ROW(FLUSH_PERSISTENT, flush_persistent, "it needs FLUSH_PERSISTENT"),
@@ -539,6 +609,7 @@ static const struct cause_row rows[] = {
 	ROW(REMOTE_INVALIDATE_OTHER_QP, invalidate_other_qp, "has bound", ACCESS, B(LOC_ACCESS_ERR, REMOTE_INVALIDATE_OTHER_QP)),
 
 	ROW(XRC_NO_SRQ, xrc_no_srq, "no XRC SRQ has the number 0x123456"),
+	ROW(XRC_NO_SRQ, xrc_no_srq, ", for SRQ 0x123456\n"),
 	ROW(XRC_OTHER_DOMAIN, xrc_other_domain, "is of another domain than the QP"),
 	ROW(XRC_OTHER_SRQ, xrc_other_srq, "the message in progress is for SRQ 0x", A(REM_INV_REQ_ERR, XRC_OTHER_SRQ)),
 

@@ -3,6 +3,8 @@
  * Every cause of retries that are used up (net/cause/requester.def): provoked, and what is said of
  * it and of the peer.
  */
+#include <errno.h>
+
 #include "causes.h"
 
 static struct connection few_retries(void)
@@ -21,6 +23,36 @@ static void peer_silent(void)
 	causes_pair(IBV_QPT_RC, &c);
 	pair_cut(&p, true);
 	pair_post(&p, IBV_WR_SEND, 8, 7);
+}
+
+static void peer_silent_for_seconds(void)
+{
+	struct connection c = few_retries();
+
+	c.timeout = 20;
+	causes_pair(IBV_QPT_RC, &c);
+	pair_cut(&p, true);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+}
+
+static void peer_silent_to_inline(void)
+{
+	const struct connection c = few_retries();
+	struct pair_wr request;
+
+	causes_pair(IBV_QPT_RC, &c);
+	pair_cut(&p, true);
+	pair_wr(&p, &request, IBV_WR_SEND, 8, 7)->send_flags |= IBV_SEND_INLINE;
+	ck_assert_int_eq(world_post_send(p.qa, &request.wr), 0);
+}
+
+static void peer_silent_to_packets(void)
+{
+	const struct connection c = few_retries();
+
+	causes_pair(IBV_QPT_RC, &c);
+	pair_cut(&p, true);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 2 * p.qa->mtu, 7);
 }
 
 /* The times are the card's. */
@@ -148,6 +180,22 @@ static void peer_other_user(void)
 	silent_with(&(struct link_peer){.state = LINK_PEER_OTHER_USER, .uid = 1234}, false);
 }
 
+static void peer_refused(uint64_t at)
+{
+	silent_with(&(struct link_peer){.refused = ENETUNREACH, .refused_at = at}, false);
+}
+
+static void peer_refused_since(void)
+{
+	peer_refused(MS);
+}
+
+/* A refusal from before it fell silent isn't why. */
+static void peer_refused_before(void)
+{
+	peer_refused(-MS);
+}
+
 static void peer_no_qp(void)
 {
 	silent_with(&(struct link_peer){.state = LINK_PEER_NO_QP, .pid = 4711, .command = "server"},
@@ -163,12 +211,37 @@ static void peer_qp_not_ready(void)
 		    false);
 }
 
+static void peer_qp_in_init(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_QP, .qp_state = IBV_QPS_INIT}, false);
+}
+
 static void peer_qp_of_another(void)
 {
 	struct link_peer peer = {.state = LINK_PEER_QP, .qp_state = IBV_QPS_RTS, .peer_qpn = 0x99};
 
 	gid_from_text(&peer.peer_gid, "10.9.9.9");
 	silent_with(&peer, false);
+}
+
+/* Its QP is connected with the number of a's. */
+static void peer_connected(void)
+{
+	silent_with(&(struct link_peer){.state = LINK_PEER_QP, .qp_state = IBV_QPS_RTR}, false);
+	told.peer_qpn = p.qa->number;
+	told.peer_gid = *world_gid(p.a, 1);
+}
+
+static void peer_qp_of_another_number(void)
+{
+	peer_connected();
+	told.peer_qpn++;
+}
+
+static void peer_qp_of_another_address(void)
+{
+	peer_connected();
+	gid_from_text(&told.peer_gid, "10.9.9.9");
 }
 
 static void peer_not_reading(void)
@@ -192,13 +265,22 @@ static void peer_not_reading(void)
 /* clang-format off */
 static const struct cause_row rows[] = {
 	AT_A(PEER_SILENT, peer_silent, "; retry_cnt is 1, timeout 10: 4.1 ms or more each"),
+	AT_A(PEER_SILENT, peer_silent_for_seconds, "timeout 20: 4.2 s or more each"),
+	AT_A(PEER_SILENT, peer_silent_to_inline, "SEND of 8 bytes (inline), PSN 16777200\n"),
+	AT_A(PEER_SILENT, peer_silent_to_packets, ", PSN 16777200 to 16777201\n"),
 	AT_A(PEER_SILENT, peer_silent_to_card, "; retry_cnt is 1, timeout 10: 445.6 ms or more each"),
 	AT_A(PEER_NOT_THERE, peer_not_there, "nothing has UDP port 4791 of that address; nothing acknowledged for "),
 	AT_A(PEER_ENDED, peer_ended, "no process has QP numbers like 0x"),
 	AT_A(PEER_OTHER_USER, peer_other_user, "user 1234 has UDP port 4791"),
 	AT_A(PEER_NO_QP, peer_no_qp, "process 4711 (server) has that number's block, and no such QP; "),
 	AT_A(PEER_QP_NOT_READY, peer_qp_not_ready, " in ERR; the cause of its last error is 0x2107; "),
+	AT_A(PEER_SILENT, peer_refused_since, "    the kernel refused to send to that address: Network is unreachable; nothing "),
+	AT_A(PEER_SILENT, peer_refused_before, "\n    nothing acknowledged for "),
+	AT_A(PEER_QP_NOT_READY, peer_qp_in_init, "\n    a process has QP 0x"),
 	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another, " in RTS, connected with 10.9.9.9 QP 0x99; "),
+	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another_number, " in RTR, connected with 10.0.0.1 QP 0x"),
+	AT_A(PEER_QP_OF_ANOTHER, peer_qp_of_another_address, " in RTR, connected with 10.9.9.9 QP 0x"),
+	AT_A(PEER_SILENT, peer_connected, " in RTR; nothing acknowledged for "),
 	{CAUSE_PEER_NOT_READING, peer_not_reading, "process 4711, which is stopped, has QP 0x"},
 	AT_A(PEER_OTHER_PSN, peer_expects_lower_psn, "it expects PSN 16777200, and the first one sent is 984; nothing "),
 	AT_A(PEER_OTHER_PSN, peer_expects_higher_psn, "it expects PSN 16777200, and the first one sent is 16776200; nothing "),

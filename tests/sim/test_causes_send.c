@@ -65,6 +65,31 @@ static void key_other_pd(void)
 	send_with(causes_mr(causes_pd(p.a), p.ma, 64, 0)->ibv.lkey);
 }
 
+static void null_key_other_pd(void)
+{
+	struct pd *usual;
+	struct mr *mr;
+
+	causes_pair(IBV_QPT_RC, NULL);
+	usual = p.a->pd;
+	p.a->pd = causes_pd(p.a);
+	mr = causes_null_mr(p.a);
+	p.a->pd = usual;
+	send_with(mr->ibv.lkey);
+}
+
+/* Of three elements the last one is bad. */
+static void key_unknown_behind_others(void)
+{
+	struct ibv_sge sges[3];
+	struct ibv_send_wr wr = {.wr_id = 7, .opcode = IBV_WR_SEND, .sg_list = sges, .num_sge = 3};
+
+	causes_pair(IBV_QPT_RC, NULL);
+	for (unsigned int i = 0; i < 3; i++)
+		sges[i] = (struct ibv_sge){(uintptr_t)p.ma, 8, i < 2 ? p.ra->ibv.lkey : BAD_KEY};
+	ck_assert_int_eq(world_post_send(p.qa, &wr), 0);
+}
+
 static void key_of_window(void)
 {
 	causes_pair(IBV_QPT_RC, NULL);
@@ -426,6 +451,8 @@ static const struct cause_row rows[] = {
 	AT_A(LOCAL_KEY_UNKNOWN, key_of_the_past, LOC_PROT_ERR, ": nothing has that key; it was a region of 64 bytes at 0x"),
 	AT_A(LOCAL_KEY_STALE, key_stale, LOC_PROT_ERR, "now, of a region of 128 bytes at 0x"),
 	AT_A(LOCAL_KEY_OTHER_PD, key_other_pd, LOC_PROT_ERR, ", of protection domain "),
+	AT_A(LOCAL_KEY_OTHER_PD, null_key_other_pd, LOC_PROT_ERR, "that is a null region, of protection domain "),
+	AT_A(LOCAL_KEY_UNKNOWN, key_unknown_behind_others, LOC_PROT_ERR, " and 2 more\n"),
 	AT_A(LOCAL_KEY_OF_WINDOW, key_of_window, LOC_PROT_ERR, "that is a memory window"),
 	AT_A(LOCAL_NOT_WRITABLE, not_writable, LOC_PROT_ERR, "with REMOTE_READ only: it lacks LOCAL_WRITE"),
 	AT_A(LOCAL_OUT_OF_BOUNDS, out_of_bounds, LOC_PROT_ERR, "the access ends 3997 bytes behind it"),
@@ -433,8 +460,10 @@ static const struct cause_row rows[] = {
 	AT_A(LOCAL_MEMORY_NOT_THERE, memory_not_there, LOC_PROT_ERR, "with ON_DEMAND; the memory at 0x"),
 	AT_A(LOCAL_KEY_RACED, key_raced, LOC_PROT_ERR, "a moment later"),
 
+	AT_A(MESSAGE_TOO_LONG, message_too_long, LOC_LEN_ERR, "SEND of 2147483649 bytes from 0x"),
 	AT_A(MESSAGE_TOO_LONG, message_too_long, LOC_LEN_ERR, "has 2147483649 bytes, and 2147483648 are the most"),
 	AT_A(DATAGRAM_TOO_LONG, datagram_too_long, LOC_LEN_ERR, "bytes, and the MTU of the port is "),
+	AT_A(DATAGRAM_TOO_LONG, datagram_too_long, LOC_LEN_ERR, " to 10.0.0.2 QP 0x"),
 	AT_A(FLUSH_TOO_LONG, flush_too_long, LOC_LEN_ERR, "2147483649 bytes, and 2147483648 are the most"),
 	AT_A(NO_RD_ATOMIC, no_rd_atomic, LOC_QP_OP_ERR, "with max_rd_atomic 0"),
 	AT_A(AH_OTHER_PD, ah_other_pd, LOC_QP_OP_ERR, "isn't of protection domain "),

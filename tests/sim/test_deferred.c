@@ -255,6 +255,7 @@ START_TEST(unreliable_is_not_lost)
 		pair_post(&p, IBV_WR_RDMA_WRITE, PAIR_MEMORY, i);
 		world_expect(p.a, i, IBV_WC_SUCCESS);
 	}
+	world_run(&p.world, MS); /* ends when the lock is free */
 	pthread_join(thread, NULL);
 	world_run(&p.world, MS);
 	ck_assert_uint_eq(p.b->hca->counters->dropped_packets, 0);

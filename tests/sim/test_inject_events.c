@@ -9,7 +9,9 @@
 #include "caller.h"
 #include "emu/inject/event.h"
 #include "net/fault/fault_words.h"
+#include "net/log.h"
 #include "pair.h"
+#include "tests/said.h"
 
 static struct pair p;
 
@@ -52,6 +54,37 @@ START_TEST(all_events_are_here)
 	for (unsigned int i = 0; i < fault_events.count; i++)
 		named += fault_events.name(i) != NULL;
 	ck_assert_uint_eq(named, EVENTS);
+}
+END_TEST
+
+/* Each says by which clause, to those who ask for it. */
+START_TEST(told)
+{
+	static const struct {
+		const char *fault, *found;
+		enum cause cause;
+		bool of_b;
+	} rows[] = {
+		{"event(LID_CHANGE)#1", "IBV_EVENT_LID_CHANGE\n", CAUSE_INJECTED_EVENT},
+		{"down(1ms)#1", "down(1ms)#1\n", CAUSE_INJECTED_EVENT},
+		{"complete(LOC_LEN_ERR)#1/SEND", ": complete(LOC_LEN_ERR)#1/SEND, wr_id 7, QP 0x",
+		 CAUSE_INJECTED_COMPLETION},
+		{"complete(LOC_LEN_ERR)#1/RECV", ": complete(LOC_LEN_ERR)#1/RECV, wr_id 5, QP 0x",
+		 CAUSE_INJECTED_RECEIVE, true},
+	};
+	static struct said said;
+
+	log_set_level(LOG_INFO);
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	world_inject(rows[_i].of_b ? p.b : p.a, rows[_i].fault);
+	said_begin(&said);
+	pair_receive(&p, 8, 5);
+	pair_post(&p, IBV_WR_SEND, 8, 7);
+	world_run(&p.world, MS);
+	said_end(&said);
+	ck_assert_uint_eq(said_count(&said, rows[_i].cause), 1);
+	ck_assert_msg(strstr(said.text, rows[_i].found), "%s", said.text);
+	pair_destroy(&p);
 }
 END_TEST
 
@@ -160,14 +193,16 @@ END_TEST
 /* There is no such object yet: the first one that there is has the event. */
 START_TEST(before_the_object)
 {
+	enum ibv_event_type type = _i ? IBV_EVENT_CQ_ERR : IBV_EVENT_QP_FATAL;
+
 	pair_create_apart(&p, IBV_QPT_RC, NULL, 1);
-	inject(p.a, "event(%s)@1ms", IBV_EVENT_QP_FATAL);
+	inject(p.a, "event(%s)@1ms", type);
 	world_run(&p.world, 10 * MS);
-	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 0);
+	ck_assert_uint_eq(p.a->events[type], 0);
 	world_connect(p.a, p.qa, p.b, p.qb, &world_connection);
 	world_run(&p.world, 2 * MS);
-	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 1);
-	ck_assert_int_eq(p.qa->state, IBV_QPS_ERR);
+	ck_assert_uint_eq(p.a->events[type], 1);
+	ck_assert_int_eq(p.qa->state, _i ? IBV_QPS_RTS : IBV_QPS_ERR);
 	pair_destroy(&p);
 }
 END_TEST
@@ -187,11 +222,54 @@ static struct qp *another_qp(struct node *node)
 /* One that is named and isn't there has no event, nor has another one in its place. */
 START_TEST(of_no_queue_pair)
 {
+	static const char *const faults[] = {"event(QP_FATAL)@1ms>1234567",
+					     "event(CQ_ERR)@1ms>1234567"};
+
 	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
-	world_inject(p.a, "event(QP_FATAL)@1ms>1234567");
+	world_inject(p.a, faults[_i]);
 	world_run(&p.world, 10 * MS);
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_QP_FATAL], 0);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_CQ_ERR], 0);
 	ck_assert_int_eq(p.qa->state, IBV_QPS_RTS);
+	pair_destroy(&p);
+}
+END_TEST
+
+/* One that is named has its event, connected or not; and its CQ has one if it is connected. */
+START_TEST(of_the_one_that_is_named)
+{
+	static const struct {
+		enum ibv_event_type type;
+		bool connected, its_own;
+	} rows[] = {
+		{IBV_EVENT_COMM_EST, false, true},
+		{IBV_EVENT_COMM_EST, true, true},
+		{IBV_EVENT_CQ_ERR, false, false},
+		{IBV_EVENT_CQ_ERR, true, true},
+	};
+	bool of_cq = rows[_i].type == IBV_EVENT_CQ_ERR;
+	struct cq *usual, *own;
+	char text[128];
+	struct qp *qp;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	usual = p.a->cq;
+	ck_assert_int_eq(cq_create(p.a->hca, 4, &own), 0);
+	p.a->cq = own;
+	qp = rows[_i].connected ? another_qp(p.a)
+				: world_qp(p.a, &(struct qp_options){.type = IBV_QPT_RC});
+	p.a->cq = usual;
+	if (!rows[_i].connected)
+		world_modify_init(qp, &world_connection);
+	snprintf(text, sizeof(text), "event(%s)@1ms>%u", fault_events.name(rows[_i].type),
+		 qp->number);
+	world_inject(p.a, text);
+	world_run(&p.world, 2 * MS);
+	ck_assert_uint_eq(p.a->events[rows[_i].type], 1);
+	ck_assert_ptr_eq(p.a->elements[rows[_i].type],
+			 of_cq ? (void *)(rows[_i].its_own ? own : usual) : (void *)qp);
+	ck_assert_int_eq(qp_destroy(qp), 0);
+	ck_assert_int_eq(cq_destroy(own), 0);
 	pair_destroy(&p);
 }
 END_TEST
@@ -210,6 +288,18 @@ START_TEST(of_a_queue_pair_without_srq)
 	ck_assert_ptr_eq(p.a->elements[IBV_EVENT_SRQ_LIMIT_REACHED], srq);
 	ck_assert_int_eq(qp_destroy(other), 0);
 	destroy(srq);
+}
+END_TEST
+
+/* Nobody has one. */
+START_TEST(srq_of_no_queue_pair)
+{
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	inject(p.a, "event(%s)@1ms", IBV_EVENT_SRQ_ERR);
+	world_run(&p.world, 10 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_SRQ_ERR], 0);
+	ck_assert_int_eq(p.qa->state, IBV_QPS_RTS);
+	pair_destroy(&p);
 }
 END_TEST
 
@@ -271,11 +361,13 @@ END_TEST
 /* The completions are as new as the event, however long the queue pair had nothing to do. */
 START_TEST(completions_of_an_event)
 {
+	static const char *const faults[] = {"event(DEVICE_FATAL)@5ms", "remove@5ms",
+					     "event(QP_FATAL)@5ms"};
 	struct completion completion;
 
 	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
 	pair_receive(&p, 8, 1);
-	world_inject(p.b, _i ? "remove@5ms" : "event(DEVICE_FATAL)@5ms");
+	world_inject(p.b, faults[_i]);
 	world_run(&p.world, 6 * MS);
 	ck_assert_int_eq(cq_poll(p.b->cq, &completion, 1), 1);
 	ck_assert_int_eq(completion.wc.status, IBV_WC_WR_FLUSH_ERR);
@@ -532,17 +624,20 @@ int main(void)
 	TCase *completion = tcase_create("completion"), *cm = tcase_create("cm");
 
 	tcase_add_test(async, all_events_are_here);
+	tcase_add_loop_test(async, told, 0, 4);
 	tcase_add_loop_test(async, at_a_time, 0, EVENTS);
 	tcase_add_loop_test(async, after_messages, 0, EVENTS);
 	tcase_add_loop_test(async, of_a_queue_pair_in_reset, 0, EVENTS);
-	tcase_add_test(async, before_the_object);
-	tcase_add_test(async, of_no_queue_pair);
+	tcase_add_loop_test(async, before_the_object, 0, 2);
+	tcase_add_loop_test(async, of_no_queue_pair, 0, 2);
+	tcase_add_loop_test(async, of_the_one_that_is_named, 0, 4);
+	tcase_add_test(async, srq_of_no_queue_pair);
 	tcase_add_test(async, of_a_queue_pair_without_srq);
 	tcase_add_test(async, cq_of_no_queue_pair);
 	tcase_add_test(async, srq_in_error);
 	tcase_add_test(async, fatal_and_reset);
 	tcase_add_loop_test(async, fatal, 0, 2);
-	tcase_add_loop_test(async, completions_of_an_event, 0, 2);
+	tcase_add_loop_test(async, completions_of_an_event, 0, 3);
 	tcase_add_test(async, cq_in_error);
 	tcase_add_test(link, down_and_up);
 	tcase_add_test(link, down_for_the_peer);

@@ -800,6 +800,24 @@ START_TEST(asked_for_by_a_fault)
 }
 END_TEST
 
+/* Other events than PATH_MIG are no migrations. */
+START_TEST(another_event_by_a_fault)
+{
+	struct pair p;
+
+	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
+	rearm_other_ports(&p);
+	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect(p.a, 0, IBV_WC_SUCCESS);
+	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
+	world_inject(p.a, "event(COMM_EST)@1ms");
+	world_run(&p.world, 2 * MS);
+	ck_assert_uint_eq(p.a->events[IBV_EVENT_COMM_EST], 1);
+	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
+	pair_destroy(&p);
+}
+END_TEST
+
 /* Both paths are the first port's: whichever fails, nothing is gained. */
 START_TEST(port_of_both_fails)
 {
@@ -926,6 +944,7 @@ int main(void)
 	tcase_add_test(pairs, peer_without_alternate_path);
 	tcase_add_loop_test(pairs, port_fails, 0, 2);
 	tcase_add_loop_test(pairs, asked_for_by_a_fault, 0, 2);
+	tcase_add_test(pairs, another_event_by_a_fault);
 	tcase_add_test(pairs, port_of_both_fails);
 	tcase_add_loop_test(pairs, random_traffic, 1, 9);
 	return world_main("migration", tcases);

@@ -95,6 +95,28 @@ START_TEST(notices_are_information)
 }
 END_TEST
 
+static void a_warning(void)
+{
+	char found[] = "found 42" CAUSE_LINE "and 43";
+
+	errno = ENOENT;
+	cause_warn_text(CAUSE_PEER_NOT_READING, found);
+	ck_assert_int_eq(errno, ENOENT);
+}
+
+START_TEST(warnings_are_told_each_time)
+{
+	for (int i = 0; i < 2; i++) {
+		listen_to(a_warning);
+		ck_assert_ptr_nonnull(strstr(said, " warn: 0x"));
+		ck_assert_ptr_nonnull(strstr(said, ": found 42; and 43\n"));
+	}
+	cause_configure(true);
+	listen_to(a_warning);
+	ck_assert_ptr_nonnull(strstr(said, "\n    found 42\n    and 43\n"));
+}
+END_TEST
+
 START_TEST(paragraphs_have_an_end)
 {
 	cause_configure(true);
@@ -164,6 +186,7 @@ int main(void)
 	tcase_add_test(tests, entries_are_whole_and_in_order);
 	tcase_add_test(tests, first_error_alone_is_a_warning);
 	tcase_add_test(tests, notices_are_information);
+	tcase_add_test(tests, warnings_are_told_each_time);
 	tcase_add_test(tests, paragraphs_have_an_end);
 	tcase_add_test(tests, refused_calls_have_a_place);
 	tcase_add_test(tests, findings_have_a_text_where_it_is_wanted);

@@ -95,6 +95,25 @@ START_TEST(responses_precede)
 }
 END_TEST
 
+/* Of XRC alone: to other queue pairs a request is no answer to an initiator. */
+START_TEST(others_precede_nothing)
+{
+	struct bth bth = {.opcode = WIRE_RC | WIRE_ACKNOWLEDGE};
+	const struct link_frame frame = {.data = (uint8_t *)&bth, .length = sizeof(bth)};
+	struct deferred deferred;
+	unsigned int count = 1;
+
+	deferred_init(&deferred);
+	ck_assert(deferred_add(&deferred, QPN, &frame, 0));
+	ck_assert(!request_waits(&deferred));
+	ck_assert(deferred_retry(&deferred, take, &count, 0));
+	ck_assert(defer(&deferred, QPN, WIRE_ACKNOWLEDGE));
+	bth.opcode = WIRE_RC | WIRE_SEND_ONLY;
+	ck_assert(!deferred_precedes(&deferred, &frame));
+	deferred_destroy(&deferred);
+}
+END_TEST
+
 /*
  * Whatever a peer sends to a target, perhaps for the initiator that had its number before: a
  * response behind a request isn't waited for by that, or both would wait for ever.
@@ -127,6 +146,7 @@ int main(void)
 	tcase_add_test(tests, what_went_makes_room);
 	tcase_add_test(tests, room_ends);
 	tcase_add_test(tests, responses_precede);
+	tcase_add_test(tests, others_precede_nothing);
 	tcase_add_test(tests, a_response_behind_a_request);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -250,6 +250,12 @@ status=0
 run -- run "$work/orphan" || status=$?
 [ $status = 127 ] || fail "a script without its interpreter: exit status $status"
 grep -q 'orphan: its interpreter "/no/such/interpreter" ' "$work/err" || fail "a script without its interpreter: $(cat "$work/err")"
+printf '#!/dev/null\n' >"$work/inert"
+chmod +x "$work/inert"
+status=0
+run -- run "$work/inert" || status=$?
+[ $status = 126 ] || fail "a script whose interpreter isn't executable: exit status $status"
+grep -qx "urxe: $work/inert: Permission denied" "$work/err" || fail "a script whose interpreter isn't executable: $(cat "$work/err")"
 run LD_PRELOAD=/also -- run --explain sh -c 'echo "$URXE_EXPLAIN $LD_PRELOAD"' || fail "--explain"
 grep -qx "1 $library:/also" "$work/out" || fail "--explain, and what was preloaded before"
 run -- run --pcap="$work/x-%p.pcap" --node "$address" -- "$list" -o || fail "--pcap"

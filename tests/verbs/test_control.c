@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
@@ -148,6 +149,24 @@ START_TEST(packets_are_lost_from_now_on)
 }
 END_TEST
 
+/* Nothing else wakes the progress thread. */
+START_TEST(what_is_due_happens_in_an_idle_process)
+{
+	struct ibv_context *context = fixture_open();
+	struct pollfd fd = {.fd = context->async_fd, .events = POLLIN};
+	struct ibv_async_event event;
+
+	usleep(100 * 1000); /* by then it sleeps */
+	obeys("faults event(LID_CHANGE)@1ms");
+	ck_assert_int_eq(poll(&fd, 1, PATIENCE * 1000), 1);
+	ck_assert_int_eq(ibv_get_async_event(context, &event), 0);
+	ck_assert_int_eq(event.event_type, IBV_EVENT_LID_CHANGE);
+	ibv_ack_async_event(&event);
+	obeys("faults none");
+	fixture_close(context);
+}
+END_TEST
+
 START_TEST(what_it_does_not_know_is_refused)
 {
 	struct ibv_context *context = fixture_open();
@@ -161,7 +180,7 @@ START_TEST(what_it_does_not_know_is_refused)
 	refuses("faults drip=1%", "can't be read at \"drip=1%\": expected a fault");
 	shows_faults("drop=1%: 0 of 0 packets of urxe0\n");
 	obeys("faults none");
-	refuses("nothing of that name", "no command nothing");
+	refuses("nothing of that name", "no command nothing, but faults, log, explain");
 	refuses("", "no command ");
 	refuses("\xff\x01", "no command ");
 	memset(longest, 'x', CONTROL_QUESTION - 1);
@@ -384,6 +403,7 @@ int main(void)
 	tcase_add_test(tests, the_log_has_a_level);
 	tcase_add_test(tests, calls_fail_from_now_on);
 	tcase_add_test(tests, packets_are_lost_from_now_on);
+	tcase_add_test(tests, what_is_due_happens_in_an_idle_process);
 	tcase_add_test(tests, what_it_does_not_know_is_refused);
 	tcase_add_test(tests, listens_while_a_device_is_open);
 	tcase_add_test(tests, another_user_is_not_heard);

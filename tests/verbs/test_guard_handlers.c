@@ -243,7 +243,78 @@ START_TEST(signal_is_kept_behind_ours)
 	ck_assert(now.sa_flags & SA_RESTART);
 	ck_assert(signal(SIGSEGV, SIG_IGN) == on_plain_fault);
 	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(kill(getpid(), SIGSEGV), 0);
 	ck_assert(signal(SIGSEGV, SIG_DFL) == SIG_IGN);
+}
+END_TEST
+
+/* Deprecated, as <signal.h> says. */
+sighandler_t set_disposition(int number, sighandler_t next) __asm__("sigset");
+
+START_TEST(sigset_is_kept_behind_ours)
+{
+	struct sigaction now;
+
+	use_gone_memory();
+	ck_assert(set_disposition(SIGSEGV, on_plain_fault) == SIG_DFL);
+	use_gone_memory();
+	ck_assert_int_eq(caught.count, 0);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(caught.count, 1);
+	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
+	ck_assert(now.sa_handler == on_plain_fault && now.sa_flags == 0);
+	ck_assert(set_disposition(SIGSEGV, SIG_HOLD) == on_plain_fault);
+	use_gone_memory();
+	ck_assert(set_disposition(SIGSEGV, SIG_IGN) == on_plain_fault);
+	ck_assert(set_disposition(SIGSEGV, SIG_DFL) == SIG_IGN);
+}
+END_TEST
+
+/* As the kernel has it for the time of a handler. */
+static void unblock_in_handler(int number)
+{
+	caught.count++;
+	must(set_disposition(SIGSEGV, on_plain_fault) == SIG_HOLD);
+	must(sigprocmask(SIG_BLOCK, NULL, &caught.mask) == 0);
+}
+
+START_TEST(sigset_unblocks)
+{
+	use_gone_memory();
+	ck_assert(signal(SIGSEGV, unblock_in_handler) == SIG_DFL);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(caught.count, 1);
+	ck_assert(!sigismember(&caught.mask, SIGSEGV));
+	ck_assert(signal(SIGSEGV, SIG_DFL) == on_plain_fault);
+}
+END_TEST
+
+/* System V's is for one signal, and not kept from the next one while it runs. */
+static const struct {
+	sighandler_t (*set)(int number, sighandler_t handler);
+	int flags;
+} setters[] = {
+	{signal, SA_RESTART},
+	{ssignal, SA_RESTART},
+	{sysv_signal, SA_RESETHAND | SA_NODEFER},
+	{__sysv_signal, SA_RESETHAND | SA_NODEFER},
+};
+
+START_TEST(other_names_of_signal)
+{
+	struct sigaction now;
+
+	use_gone_memory();
+	ck_assert(setters[_i].set(SIGSEGV, on_plain_fault) == SIG_DFL);
+	use_gone_memory();
+	ck_assert_int_eq(caught.count, 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
+	ck_assert(now.sa_handler == on_plain_fault);
+	ck_assert_int_eq(now.sa_flags, setters[_i].flags);
+	ck_assert_int_eq(sigismember(&now.sa_mask, SIGSEGV), setters[_i].flags == SA_RESTART);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(caught.count, 1);
+	ck_assert(setters[_i].set(SIGSEGV, SIG_ERR) == SIG_ERR);
 }
 END_TEST
 
@@ -257,6 +328,11 @@ static void send_to_itself(void)
 	raise(SIGSEGV);
 }
 
+static void send_as_others_do(void)
+{
+	kill(getpid(), SIGSEGV);
+}
+
 /* How the process ends without a handler: by the signal, as if we weren't there. */
 static const struct {
 	void (*die)(void);
@@ -265,6 +341,7 @@ static const struct {
 	{fault, SIG_DFL},
 	{fault, SIG_IGN},
 	{send_to_itself, SIG_DFL},
+	{send_as_others_do, SIG_DFL},
 };
 
 START_TEST(without_a_handler_the_process_ends)
@@ -299,6 +376,9 @@ static void add_later_changes(Suite *suite)
 	tcase_add_test(tcase, the_alternate_stack_is_used_only_if_wanted);
 	tcase_add_test(tcase, resethand_is_respected);
 	tcase_add_test(tcase, signal_is_kept_behind_ours);
+	tcase_add_test(tcase, sigset_is_kept_behind_ours);
+	tcase_add_test(tcase, sigset_unblocks);
+	tcase_add_loop_test(tcase, other_names_of_signal, 0, sizeof(setters) / sizeof(setters[0]));
 	suite_add_tcase(suite, tcase);
 }
 

@@ -122,7 +122,7 @@ END_TEST
 
 START_TEST(every_call)
 {
-	char text[PATH_MAX];
+	char text[PATH_MAX], *resolved;
 	struct stat status;
 	struct statx extended;
 	int folder, fd;
@@ -154,6 +154,35 @@ START_TEST(every_call)
 	/* A path that is resolved stays one that the program may show, and open. */
 	ck_assert_ptr_nonnull(realpath(PORT "/../1/state", text));
 	ck_assert_str_eq(text, PORT "/state");
+	resolved = canonicalize_file_name(PORT "/../1/state");
+	ck_assert_ptr_nonnull(resolved);
+	ck_assert_str_eq(resolved, PORT "/state");
+	free(resolved);
+}
+END_TEST
+
+/* For providers of rdma-core; no installed header has it. */
+int ibv_read_sysfs_file(const char *directory, const char *file, char *buffer, size_t size);
+
+START_TEST(a_line_for_providers)
+{
+	FILE *other = tmpfile();
+	char text[32], name[16];
+
+	ck_assert_int_eq(ibv_read_sysfs_file(PORT, "state", text, sizeof(text)), 9);
+	ck_assert_str_eq(text, "4: ACTIVE");
+	ck_assert_int_eq(ibv_read_sysfs_file(PORT, "state", text, 9), -1);
+	ck_assert_int_eq(ibv_read_sysfs_file(PORT, "nothing", text, sizeof(text)), -1);
+
+	ck_assert_ptr_nonnull(other);
+	snprintf(name, sizeof(name), "%d", fileno(other));
+	memset(text, 'x', sizeof(text));
+	ck_assert_int_eq(ibv_read_sysfs_file("/proc/self/fd", name, text, sizeof(text)), 0);
+	ck_assert(fputs("no newline", other) >= 0 && fflush(other) == 0);
+	ck_assert_int_eq(ibv_read_sysfs_file("/proc/self/fd", name, text, sizeof(text)), 10);
+	ck_assert_str_eq(text, "no newline");
+	ck_assert_int_eq(ibv_read_sysfs_file("/proc/self/fd", name, text, 10), -1);
+	fclose(other);
 }
 END_TEST
 
@@ -499,6 +528,7 @@ int main(void)
 	tcase_add_test(tests, counters_are_current);
 	tcase_add_test(tests, network_device_is_asked_for_what_it_says);
 	tcase_add_test(tests, every_call);
+	tcase_add_test(tests, a_line_for_providers);
 	tcase_add_test(tests, fortified_calls);
 	tcase_add_test(tests, character_device);
 	tcase_add_test(tests, listing);

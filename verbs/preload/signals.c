@@ -241,19 +241,27 @@ SIGNAL_CALL(sysv_signal, SA_RESETHAND | SA_NODEFER)
 SIGNAL_CALL(__sysv_signal, SA_RESETHAND | SA_NODEFER)
 /* clang-format on */
 
+static handler current_handler(int number)
+{
+	struct sigaction now;
+
+	return change_action(number, NULL, &now) == 0 ? now.sa_handler : SIG_ERR;
+}
+
 EXPORT handler sigset(int number, handler next)
 {
 	static void *cache;
 	handler (*real)(int, handler) = real_next(&cache, "sigset"), last;
+	bool holds = next == SIG_HOLD;
 	sigset_t set, before;
 
-	if (likely(!is_fault(number)) || next == SIG_HOLD || next == SIG_ERR)
+	if (likely(!is_fault(number)))
 		return real(number, next);
-	last = change_handler(number, next, 0);
+	last = holds ? current_handler(number) : change_handler(number, next, 0);
 	sigemptyset(&set);
 	sigaddset(&set, number);
 	if (last != SIG_ERR)
-		pthread_sigmask(SIG_UNBLOCK, &set, &before);
+		pthread_sigmask(holds ? SIG_BLOCK : SIG_UNBLOCK, &set, &before);
 	return last != SIG_ERR && sigismember(&before, number) ? SIG_HOLD : last;
 }
 
