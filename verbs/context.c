@@ -199,7 +199,7 @@ static void stop_queue_pairs(struct context *context)
 	struct qp *qp;
 
 	for (uint32_t number = 0; (qp = table_get_next(qps, &number)); number++) {
-		if (qp_is_abandoned(qp)) {
+		if (qp_is_abandoned(qp, context->device)) {
 			qp_modify(qp, &reset, IBV_QP_STATE, clock_now());
 			qp->ibv.state = IBV_QPS_RESET;
 		}

@@ -32,19 +32,20 @@ void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int a
 	pthread_mutex_unlock(handles_lock(qp));
 }
 
-bool qp_is_abandoned(struct qp *qp)
+bool qp_is_abandoned(struct qp *qp, struct device *device)
 {
-	struct qp_extra *extra = qp_extra_of(qp);
+	struct qp_extra *extra;
 	struct opened_qp *opened;
-	bool abandoned;
+	bool abandoned = false;
 
-	if (!extra) /* it is just being created */
-		return false;
-	pthread_mutex_lock(handles_lock(qp));
-	abandoned = extra->closed || to_context(qp->ibv.context)->closed;
-	DL_FOREACH (extra->opened, opened)
-		abandoned &= to_context(opened->ibv.context)->closed;
-	pthread_mutex_unlock(handles_lock(qp));
+	pthread_mutex_lock(&device->contexts_lock);
+	extra = qp_extra_of(qp);
+	if (extra) { /* else it is just being created */
+		abandoned = extra->closed || to_context(qp->ibv.context)->closed;
+		DL_FOREACH (extra->opened, opened)
+			abandoned &= to_context(opened->ibv.context)->closed;
+	}
+	pthread_mutex_unlock(&device->contexts_lock);
 	return abandoned;
 }
 

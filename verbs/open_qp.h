@@ -51,8 +51,8 @@ static inline struct qp *shared_qp(struct ibv_qp *qp)
 void qp_each_handle(struct qp *qp, void (*function)(struct ibv_qp *handle, int argument),
 		    int argument);
 
-/* Whether all contexts are closed that the application has handles of @qp of. */
-bool qp_is_abandoned(struct qp *qp);
+/* Whether all contexts of @device are closed that the application has handles of @qp of. */
+bool qp_is_abandoned(struct qp *qp, struct device *device);
 
 /*
  * @ibv is being destroyed. Returns its QP if that has no other handle, and is to be destroyed

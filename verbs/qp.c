@@ -69,7 +69,6 @@ static int create_qp(struct ibv_context *context, struct ibv_pd *pd, struct ibv_
 		return error;
 	}
 	extra->device = to_context(context)->device;
-	qp->verbs = extra;
 	qp->ibv.context = context;
 	qp->ibv.qp_context = attr->qp_context;
 	qp->ibv.pd = pd;
@@ -83,6 +82,10 @@ static int create_qp(struct ibv_context *context, struct ibv_pd *pd, struct ibv_
 	qp->ibv.state = IBV_QPS_RESET;
 	pthread_mutex_init(&qp->ibv.mutex, NULL);
 	pthread_cond_init(&qp->ibv.cond, NULL);
+	/* It has its number: a thread that closes another context finds it. */
+	pthread_mutex_lock(&extra->device->contexts_lock);
+	qp->verbs = extra;
+	pthread_mutex_unlock(&extra->device->contexts_lock);
 	*result = qp;
 	return 0;
 }

@@ -420,6 +420,50 @@ START_TEST(opening_and_closing)
 }
 END_TEST
 
+static _Atomic bool closings_end;
+
+static void *make_queue_pairs(void *argument)
+{
+	struct ibv_pd *pd = argument;
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = 1, .max_send_sge = 1},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp;
+
+	must((init.send_cq = init.recv_cq = ibv_create_cq(pd->context, 1, NULL, NULL, 0)));
+	while (!closings_end) {
+		must((qp = ibv_create_qp(pd, &init)));
+		must(ibv_destroy_qp(qp) == 0);
+	}
+	must(ibv_destroy_cq(init.send_cq) == 0);
+	return NULL;
+}
+
+/* What is left of a closed context is looked for among all queue pairs, new ones included. */
+START_TEST(closing_with_objects_left)
+{
+	struct ibv_context *context, *closed;
+	struct ibv_pd *pd, *left;
+	pthread_t thread;
+
+	make_environment();
+	must((context = open_device(device_names[0])));
+	must((pd = ibv_alloc_pd(context)));
+	must(pthread_create(&thread, NULL, make_queue_pairs, pd) == 0);
+	for (unsigned int i = 0; i < OPENINGS; i++) {
+		must((closed = open_device(device_names[0])));
+		must((left = ibv_alloc_pd(closed)));
+		must(ibv_close_device(closed) == 0);
+		must(ibv_dealloc_pd(left) == 0);
+	}
+	closings_end = true;
+	pthread_join(thread, NULL);
+	must(ibv_dealloc_pd(pd) == 0);
+	must(ibv_close_device(context) == 0);
+}
+END_TEST
+
 /* --- fork ------------------------------------------------------------------------- */
 
 #define CHILDREN 100
@@ -709,6 +753,7 @@ int main(void)
 	tcase_add_test(tcase, sleeping_in_channels);
 	tcase_add_test(tcase, late_acknowledgements);
 	tcase_add_test(tcase, opening_and_closing);
+	tcase_add_test(tcase, closing_with_objects_left);
 	tcase_add_test(tcase, forking_under_traffic);
 	tcase_add_test(tcase, forking_while_opening);
 	tcase_add_test(tcase, forking_while_looking);
