@@ -157,9 +157,6 @@ static void set_key(struct qp *qp, struct mw *mw, struct mr *region, const struc
 {
 	unbind(mw);
 	mw->key.value = key_value(bind->window, bind->rkey);
-	/* ibv_bind_mw() knows that of type 1 earlier. */
-	if (mw->ibv.type == IBV_MW_TYPE_2)
-		__atomic_store_n(&mw->ibv.rkey, mw->key.value, __ATOMIC_RELAXED);
 	if (!region)
 		return;
 	mw->region = region;

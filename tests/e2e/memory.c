@@ -192,7 +192,7 @@ static void bind_type_2(struct pair *pair, struct ibv_mw *mw, int access)
 	};
 
 	post_window(pair, &wr);
-	CHECK_EQUAL(mw->rkey, wr.bind_mw.rkey);
+	mw->rkey = wr.bind_mw.rkey; /* which no verb does: ibv_post_send(3) */
 }
 
 static void invalidate_locally(struct pair *pair, struct ibv_mw *mw)
