@@ -303,6 +303,34 @@ START_TEST(services_have_one_owner_an_address)
 }
 END_TEST
 
+START_TEST(services_of_an_address)
+{
+	union ibv_gid x = gid_of("10.0.0.1"), y = gid_of("10.0.0.2"), any = gid_of("0.0.0.0");
+	struct roster *a = join(), *b = join();
+	uint64_t services[4] = {};
+
+	join_group(a, &x);
+	join_group(b, &x);
+	join_group(b, &y);
+	ck_assert_int_eq(claim(a, &any, 1), 0);
+	ck_assert_int_eq(claim(b, &y, 2), 0);
+	ck_assert_int_eq(claim(b, &x, 3), 0);
+	ck_assert_int_eq(claim(a, &x, 4), 0);
+	ck_assert_int_eq(roster_lock(a), 0);
+	roster_release(a, &x, 4);
+	roster_unlock(a);
+	ck_assert_uint_eq(roster_services(a, &x, services, 4), 2);
+	ck_assert_uint_eq(services[0], 1);
+	ck_assert_uint_eq(services[1], 3);
+	ck_assert_uint_eq(roster_services(a, &y, services, 4), 1);
+	ck_assert_uint_eq(services[0], 2);
+	ck_assert_uint_eq(roster_services(a, &x, services, 1), 1);
+	ck_assert_uint_eq(services[1], 3);
+	roster_close(a);
+	roster_close(b);
+}
+END_TEST
+
 /* --- locks ----------------------------------------------------------------------------- */
 
 START_TEST(one_at_a_time)
@@ -507,6 +535,7 @@ int main(void)
 	tcase_add_test(tests, neighbouring_slots_make_one_range);
 	tcase_add_test(tests, ports_have_one_owner);
 	tcase_add_test(tests, services_have_one_owner_an_address);
+	tcase_add_test(tests, services_of_an_address);
 	tcase_add_test(tests, one_at_a_time);
 	tcase_add_test(tests, children_let_go);
 	tcase_add_loop_test(tests, connections_of_the_dead_are_ended, 0, 4);

@@ -181,6 +181,57 @@ START_TEST(files_with_random_contents_are_refused)
 }
 END_TEST
 
+#define NUMBER(field, last)                                                                        \
+	{                                                                                          \
+		offsetof(struct roster_file, field), sizeof(((struct roster_file *)0)->field),     \
+			last                                                                       \
+	}
+
+static const struct number {
+	size_t offset, size;
+	uint32_t most;
+} numbers[] = {
+	NUMBER(version, ROSTER_VERSION),
+	NUMBER(size, sizeof(struct roster_file)),
+	NUMBER(cursor, SLOTS - 2),
+	NUMBER(sockets_used, SOCKETS),
+	NUMBER(claims_used, CLAIMS),
+	NUMBER(owners[SLOTS - 1], ROSTER_MEMBERS),
+	NUMBER(next[SLOTS - 1], SLOT_QPNS - 1),
+	NUMBER(members[ROSTER_MEMBERS - 1].here, 1),
+	NUMBER(members[ROSTER_MEMBERS - 1].primary_slot, SLOTS - 1),
+	NUMBER(members[ROSTER_MEMBERS - 1].slots, SLOTS - 1),
+	NUMBER(members[ROSTER_MEMBERS - 1].control_port, UINT16_MAX),
+	NUMBER(sockets[SOCKETS - 1].member, ENTRY_BUSY | ROSTER_MEMBERS),
+	NUMBER(sockets[SOCKETS - 1].index, SOCKETS - 1),
+	NUMBER(claims[CLAIMS - 1].member, ENTRY_BUSY | ROSTER_MEMBERS),
+	NUMBER(ports[PORTS - 1], ROSTER_MEMBERS),
+};
+
+static void overwrite_number(const struct number *number, uint32_t value)
+{
+	const uint16_t half = value;
+	int fd = open(path, O_WRONLY);
+
+	ck_assert_int_eq(pwrite(fd, number->size == sizeof(half) ? (void *)&half : &value,
+				number->size, number->offset),
+			 number->size);
+	close(fd);
+}
+
+/* One that no member can have written is enough. */
+START_TEST(numbers_out_of_bounds_are_refused)
+{
+	struct roster *member = join(), *roster;
+
+	overwrite_number(&numbers[_i], numbers[_i].most);
+	roster_close(join());
+	overwrite_number(&numbers[_i], numbers[_i].most + 1);
+	ck_assert_int_eq(roster_open(path, &roster), EBADMSG);
+	roster_close(member);
+}
+END_TEST
+
 /* What is missing of it is as in a new one, unless it has members. */
 START_TEST(truncated_files_are_made_whole)
 {
@@ -610,6 +661,8 @@ int main(void)
 	tcase_add_loop_test(tests, nothing_left_to_open_it_with, 0, 3);
 	tcase_add_test(tests, a_file_removed_under_members_is_shared_on);
 	tcase_add_loop_test(tests, files_with_random_contents_are_refused, 0, 8);
+	tcase_add_loop_test(tests, numbers_out_of_bounds_are_refused, 0,
+			    sizeof(numbers) / sizeof(numbers[0]));
 	tcase_add_test(tests, truncated_files_are_made_whole);
 	tcase_add_test(tests, contents_that_change_are_survived);
 	tcase_add_loop_test(tests, a_file_truncated_under_a_member_is_survived, 0, 4);

@@ -6,7 +6,9 @@
  */
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -201,15 +203,17 @@ static void mix_up(const struct node *node, unsigned int steered_to, unsigned in
 	roster_unlock(roster);
 }
 
-/* Whatever program is in place and whatever the roster says of indexes, it ends well. */
+/* Whatever program is in place and whatever the roster says of indexes, it ends well; again. */
 START_TEST(wrong_indexes_are_repaired)
 {
 	struct node nodes[MEMBERS], from = node_open(OTHER);
 
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		nodes[i] = node_open(SHARED);
-	mix_up(&nodes[_i], _i, (_i + 3) % MEMBERS);
-	nodes_expect_repair(&from, nodes, MEMBERS);
+	for (unsigned int round = 0; round < 2; round++) {
+		mix_up(&nodes[_i], _i, (_i + 3) % MEMBERS);
+		nodes_expect_repair(&from, nodes, MEMBERS);
+	}
 	for (unsigned int i = 0; i < MEMBERS; i++)
 		node_close(&nodes[i]);
 	node_close(&from);
@@ -264,6 +268,50 @@ START_TEST(signals_to_no_socket_are_ignored)
 	nodes[2] = node_open(SHARED);
 	for (unsigned int i = 0; i < 3; i++)
 		node_close(&nodes[i]);
+}
+END_TEST
+
+/* It has the others look, without a packet that goes astray. */
+START_TEST(one_that_was_passed_over_has_indexes_checked)
+{
+	struct node nodes[MEMBERS];
+	struct roster *roster;
+
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		nodes[i] = node_open(SHARED);
+	nodes_drain(nodes, MEMBERS);
+	mix_up(&nodes[1], 1, 4);
+	roster = node_roster(&nodes[0]);
+	ck_assert_int_eq(roster_lock(roster), 0);
+	roster->table->lock.epoch++;
+	udp_share_unlock((struct udp_share *)node_share(&nodes[0]));
+	nodes_drain(nodes, MEMBERS);
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		ck_assert_int_eq(
+			roster_index(roster, roster_self(node_roster(&nodes[i])), &nodes[i].gid),
+			i);
+	for (unsigned int i = 0; i < MEMBERS; i++)
+		node_close(&nodes[i]);
+}
+END_TEST
+
+/* It is in no group that it has no use for. */
+START_TEST(an_address_that_fails_is_left)
+{
+	struct node nodes[] = {node_open(SHARED), node_open(OTHER)};
+	struct rlimit limit, less;
+	int fd = dup(0);
+
+	close(fd);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	less = (struct rlimit){fd + 1, limit.rlim_max}; /* for the receiving socket */
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &less), 0);
+	ck_assert_int_eq(nodes[1].link->ops->add_address(nodes[1].link, &nodes[0].gid, 0), EMFILE);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	ck_assert_uint_eq(roster_sockets(node_roster(&nodes[0]), &nodes[0].gid), 1);
+	ck_assert_uint_eq(nodes_check_each(&nodes[1], &nodes[0], 1), 0);
+	node_close(&nodes[0]);
+	node_close(&nodes[1]);
 }
 END_TEST
 
@@ -557,6 +605,8 @@ int main(void)
 	tcase_add_loop_test(tests, wrong_indexes_are_repaired, 0, MEMBERS);
 	tcase_add_test(tests, no_time_keeps_them_from_repair);
 	tcase_add_test(tests, signals_to_no_socket_are_ignored);
+	tcase_add_test(tests, one_that_was_passed_over_has_indexes_checked);
+	tcase_add_test(tests, an_address_that_fails_is_left);
 	tcase_add_test(tests, strangers_signals_are_packets);
 	tcase_add_test(tests, what_is_sent_to_a_member_counts_there_alone);
 	tcase_add_test(tests, a_flood_of_strangers_datagrams_ends);

@@ -21,6 +21,7 @@
 #include "net/share/roster_internal.h"
 #include "net/udp/udp_link.h"
 #include "net/wire/mad.h"
+#include "no_roster.h"
 #include "own_network.h"
 #include "share_nodes.h"
 #include "tests/run_suite.h"
@@ -353,6 +354,33 @@ START_TEST(mads_for_a_dead_member_are_ours)
 }
 END_TEST
 
+static bool send_message(const struct node *node, uint32_t qpn, const char *text)
+{
+	return node_share(node)->ops->send_message(node_share(node), qpn, text, strlen(text));
+}
+
+START_TEST(messages_go_by_qpn)
+{
+	struct node nodes[] = {node_open(SHARED), node_open(SHARED), node_open(SHARED)};
+	struct link_frame frame;
+
+	nodes_drain(nodes, 3);
+	ck_assert(send_message(&nodes[0], nodes[1].qpn, "message"));
+	ck_assert_uint_eq(nodes[1].link->ops->receive(nodes[1].link, &frame, 1, 0), 1);
+	ck_assert(frame.message);
+	ck_assert_uint_eq(frame.length, strlen("message"));
+	ck_assert_mem_eq(frame.data, "message", frame.length);
+	ck_assert(!send_message(&nodes[0], nodes[0].qpn, "message"));
+	ck_assert(!send_message(&nodes[0], QPN_GSI, "message"));
+	roster_set_control_port(node_roster(&nodes[2]), 0);
+	ck_assert(!send_message(&nodes[0], nodes[2].qpn, "message"));
+	for (unsigned int i = 0; i < 3; i++) {
+		ck_assert_uint_eq(nodes[i].link->ops->receive(nodes[i].link, &frame, 1, 0), 0);
+		node_close(&nodes[i]);
+	}
+}
+END_TEST
+
 /* Its port may be another user's by now, whom the frame is none of. */
 START_TEST(frames_for_a_dead_member_go_nowhere)
 {
@@ -372,12 +400,76 @@ START_TEST(frames_for_a_dead_member_go_nowhere)
 	port = on_loopback(roster_control_port(roster, roster_owner(roster, slot)));
 	kill_and_wait(pid);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)&port, sizeof(port)), 0);
+	ck_assert(!send_message(&nodes[0], slot << SLOT_QPN_BITS, "message"));
 	node_send(&nodes[1], &nodes[0], slot << SLOT_QPN_BITS, 7);
 	nodes[0].link->ops->receive(nodes[0].link, &frame, 1, 0);
 	ck_assert_int_lt(recv(fd, &byte, 1, MSG_DONTWAIT), 0);
 	close(fd);
 	node_close(&nodes[0]);
 	node_close(&nodes[1]);
+}
+END_TEST
+
+/* There all numbers are its own, at once, and so is all else that others might have. */
+START_TEST(does_without_a_roster)
+{
+	const struct udp_options options = {.receive_buffer = 100000};
+	struct node node = {.gid = gid_of(SHARED)}, from = node_open(OTHER);
+	struct share_connection connection = {.local = node.gid};
+	const struct share_ops *ops;
+	struct link_frame frame;
+	struct lease lease;
+	struct share *share;
+	uint32_t number = 0;
+	uint64_t service;
+
+	ck_assert_int_eq(udp_link_create(&options, &node.link), 0);
+	no_roster = true;
+	ck_assert_int_eq(node.link->ops->add_address(node.link, &node.gid, 0), 0);
+	no_roster = false;
+	ck_assert_ptr_null(node_roster(&node));
+	share = node_share(&node);
+	ops = share->ops;
+	ck_assert_int_eq(ops->lease_qpns(share, &lease), 0);
+	ck_assert_uint_eq(lease.first, SLOT_QPNS);
+	ck_assert_uint_eq(lease.first + lease.count, (SLOTS - 1) * SLOT_QPNS);
+	ck_assert_uint_ge(lease.start, lease.first);
+	ck_assert_uint_lt(lease.start, lease.first + lease.count);
+	ck_assert_int_eq(ops->lease_qpns(share, &lease), ENOSPC);
+	ck_assert_uint_eq(ops->lease_comm_ids(share), 0);
+	ck_assert_int_eq(ops->claim(share, &node.gid, 99), 0);
+	ck_assert_int_eq(ops->claimant(share, &node.gid, 99), 0);
+	ck_assert_uint_eq(ops->services(share, &node.gid, &service, 1), 0);
+	ops->release(share, &node.gid, 99);
+	ck_assert(ops->take_port(share, 40000));
+	ops->release_port(share, 40000);
+	ck_assert(!send_message(&node, from.qpn, "message"));
+	ck_assert_uint_eq(ops->process(share, &node.gid, 1), 0);
+	ck_assert(ops->is_alive(share, 0, 1));
+	ck_assert(!ops->is_alive(share, SHARE_ENDED, 1));
+	ck_assert_uint_eq(ops->record(share, &connection), 0);
+	ops->forget(share, 0);
+	ck_assert(!ops->orphan(share, &number, &connection));
+	node_send(&from, &node, lease.start, 7);
+	ck_assert_int_eq(node_receive(&node, &frame), 7);
+	ck_assert(!node_forward(&node, &frame));
+	ops->shutdown(share);
+	node_close(&node);
+	node_close(&from);
+}
+END_TEST
+
+START_TEST(ports_have_one_owner)
+{
+	struct node a = node_open(SHARED), b = node_open(OTHER);
+	const struct share_ops *ops = node_share(&a)->ops;
+
+	ck_assert(ops->take_port(node_share(&a), 40000));
+	ck_assert(!ops->take_port(node_share(&b), 40000));
+	ops->release_port(node_share(&a), 40000);
+	ck_assert(ops->take_port(node_share(&b), 40000));
+	node_close(&b);
+	node_close(&a);
 }
 END_TEST
 
@@ -518,6 +610,9 @@ int main(void)
 	tcase_add_test(tests, comm_ids_leave_their_qp_numbers);
 	tcase_add_test(tests, mads_for_a_dead_member_are_ours);
 	tcase_add_test(tests, frames_for_a_dead_member_go_nowhere);
+	tcase_add_test(tests, messages_go_by_qpn);
+	tcase_add_test(tests, does_without_a_roster);
+	tcase_add_test(tests, ports_have_one_owner);
 	tcase_add_test(tests, a_claim_can_always_be_released);
 	tcase_add_test(tests, a_dead_process_s_claim_is_free);
 	tcase_add_loop_test(tests, requests_are_forwarded_to_the_claimant, 0, 2);

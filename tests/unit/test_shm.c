@@ -8,13 +8,16 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gid_of.h"
+#include "lost_memory.h"
 #include "net/capture.h"
 #include "net/clock.h"
 #include "net/fault/fault.h"
 #include "net/tuning.h"
+#include "open_descriptors.h"
 #include "own_network.h"
 #include "shm_nodes.h"
 #include "tests/run_suite.h"
@@ -195,6 +198,28 @@ START_TEST(refuses_what_is_too_long)
 	sent.packet.payload_length = sizeof(bytes);
 	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 1);
 	ck_assert_uint_eq(shm_of(&a)->waiting, 0);
+}
+END_TEST
+
+/* It costs its packet, whether there is space in the ring or not, and none behind it. */
+START_TEST(memory_that_is_gone)
+{
+	struct link_frame frame;
+	struct sent sent;
+	uint32_t before = 0;
+
+	while (_i && !shm_of(&a)->waiting)
+		ck_assert_uint_eq(send_one(&a, &b, before++), 0);
+	make(&sent, &a, &b, before);
+	sent.vector.iov_base = lost_memory(PAYLOAD);
+	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 1);
+	ck_assert_uint_eq(send_one(&a, &b, before), 0);
+	for (uint32_t psn = 0; psn <= before; psn++) {
+		wait_for_frame(&b, &frame);
+		check_frame(&frame, &a, &b, psn);
+		ck_assert_uint_eq(receive(&a, &frame, 1), 0); /* sends what waits */
+	}
+	ck_assert_uint_eq(receive(&b, &frame, 1), 0);
 }
 END_TEST
 
@@ -586,6 +611,60 @@ START_TEST(udp_overtakes_nothing)
 }
 END_TEST
 
+/* Where the application has closed its sockets nothing goes by memory either. */
+START_TEST(rings_are_lost_with_the_sockets)
+{
+	uint64_t now = clock_now() + SHM_UDP_RARELY;
+	struct link_frame frame;
+
+	atomic_store(&shm_of(&b)->udp->lost, true);
+	b.link->ops->receive(b.link, &frame, 1, now);
+	ck_assert(b.link->lost);
+	ck_assert_uint_eq(send_one(&b, &a, 1), 1);
+	ck_assert_uint_eq(receive(&a, &frame, 1), 0);
+	b.link->more = true;
+	ck_assert_uint_eq(send_one(&a, &b, 2), 0);
+	ck_assert_uint_eq(receive(&b, &frame, 1), 0);
+	ck_assert(!b.link->more);
+}
+END_TEST
+
+/* With it goes a ring that it hasn't opened. */
+START_TEST(a_process_that_exits_leaves_no_files)
+{
+	ck_assert_uint_eq(send_one(&a, &b, 1), 0);
+	ck_assert_uint_eq(count_files(), 3);
+	b.link->ops->at_exit(b.link);
+	ck_assert_uint_eq(count_files(), 1);
+}
+END_TEST
+
+/* A forked child doesn't either, or it would keep the files of its parent when that is dead. */
+START_TEST(leaves_nothing_open)
+{
+	unsigned int before = open_descriptors();
+	struct node node = node_open(ADDRESS_C, true, false);
+	struct link_frame frame;
+	int status;
+	pid_t child;
+
+	ck_assert_uint_eq(send_one(&node, &b, 1), 0);
+	wait_for_frame(&b, &frame);
+	ck_assert_uint_eq(send_one(&b, &node, 2), 0);
+	wait_for_frame(&node, &frame);
+	child = fork();
+	if (child == 0) {
+		node.link->ops->after_fork_child(node.link);
+		/* All but one, see udp_after_fork_child(). */
+		_exit(open_descriptors() <= before + 1 ? EXIT_SUCCESS : EXIT_FAILURE);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	node_close(&node);
+	ck_assert_uint_eq(open_descriptors(), before);
+}
+END_TEST
+
 #define CROWD (WATCHED_MAX + 8)
 
 /* More rings than are watched: each of them has its turn, by its bell alone. */
@@ -633,6 +712,7 @@ int main(void)
 	tcase_add_loop_test(tcase, corrupts, 0, 2);
 	tcase_add_test(tcase, delays);
 	tcase_add_test(tcase, refuses_what_is_too_long);
+	tcase_add_loop_test(tcase, memory_that_is_gone, 0, 2);
 	tcase_add_test(tcase, is_captured);
 	tcase_add_test(tcase, waits_for_space);
 	tcase_add_test(tcase, members_of_an_address_get_their_own);
@@ -646,6 +726,9 @@ int main(void)
 	tcase_add_test(tcase, rings_leave_udp_what_another_member_tells_of);
 	tcase_add_test(tcase, udp_has_more_than_its_share);
 	tcase_add_loop_test(tcase, udp_overtakes_nothing, 0, 2);
+	tcase_add_test(tcase, rings_are_lost_with_the_sockets);
+	tcase_add_test(tcase, a_process_that_exits_leaves_no_files);
+	tcase_add_test(tcase, leaves_nothing_open);
 	tcase_add_test(tcase, serves_many);
 	own_network_enter(tcase);
 	suite_add_tcase(suite, tcase);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -20,6 +21,7 @@
 #include "net/random.h"
 #include "net/tuning.h"
 #include "net/udp/udp.h"
+#include "no_roster.h"
 #include "own_network.h"
 #include "shm_nodes.h"
 #include "tests/run_suite.h"
@@ -366,6 +368,30 @@ START_TEST(gives_up_a_ring_that_is_not_opened)
 }
 END_TEST
 
+/* However many are offered. */
+START_TEST(opens_few_rings_of_a_member)
+{
+	uint32_t member = roster_self(shm_of(&a)->roster), opened = 0;
+	struct inbox_file *file = shm_of(&b)->inbox.file;
+	uint64_t sender = shm_of(&a)->inbox.number;
+	struct link_frame frame;
+	struct ring ring;
+	char path[SHM_PATH];
+
+	for (uint32_t number = 1; number <= 2 * RINGS_OF_MEMBER; number++) {
+		shm_path(path, directory, sender, number);
+		ck_assert_int_eq(ring_create(&ring, path), 0);
+		ring_close(&ring);
+		inbox_offer(file, member, sender, number);
+		inbox_ring_bell(file, member);
+		ck_assert_uint_eq(receive(&b, &frame, 1), 0);
+		ck_assert(!inbox_is_offered(file, member, sender, number));
+		opened += unlink(path) < 0;
+	}
+	ck_assert_uint_eq(opened, RINGS_OF_MEMBER);
+}
+END_TEST
+
 /* Its contents are zeros that no process shares then (net/guard.h), as after a truncation. */
 START_TEST(does_without_a_damaged_inbox)
 {
@@ -403,6 +429,38 @@ START_TEST(gives_up_a_damaged_ring)
 }
 END_TEST
 
+/* Before a packet is lost with it. */
+START_TEST(gives_up_a_damaged_ring_at_the_next_look)
+{
+	struct link_frame frame;
+
+	ck_assert_uint_eq(send_one(&b, &a, 1), 0);
+	wait_for_frame(&a, &frame);
+	atomic_store(&shm_of(&a)->watched[0]->ring.head->released, UINT64_MAX / 2);
+	wait_until_checked();
+	ck_assert_uint_eq(send_one(&b, &a, 2), 0);
+	wait_for_frame(&a, &frame);
+	ck_assert(!frame.shared);
+	check_frame(&frame, &b, &a, 2);
+}
+END_TEST
+
+/* Its name is another file's, which stays. */
+START_TEST(does_without_a_ring)
+{
+	struct link_frame frame;
+	char path[SHM_PATH];
+
+	shm_path(path, directory, shm_of(&a)->inbox.number, 1);
+	close(open(path, O_CREAT | O_CLOEXEC | O_WRONLY, 0600));
+	ck_assert_uint_eq(send_one(&a, &b, 1), 0);
+	wait_for_frame(&b, &frame);
+	ck_assert(!frame.shared);
+	check_frame(&frame, &a, &b, 1);
+	ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 START_TEST(does_without_shared_memory)
 {
 	char before[64];
@@ -419,6 +477,27 @@ START_TEST(does_without_shared_memory)
 	ck_assert_uint_eq(send_one(&b, &node, 2), 0);
 	wait_for_frame(&node, &frame);
 	check_frame(&frame, &b, &node, 2);
+	node_close(&node);
+}
+END_TEST
+
+/* No process could find it. */
+START_TEST(does_without_a_roster)
+{
+	struct link_frame frame;
+	struct node node;
+
+	no_roster = true;
+	node = node_open(ADDRESS_C, true, false);
+	no_roster = false;
+	ck_assert_uint_eq(count_files(), 2);
+	ck_assert_uint_eq(send_one(&b, &node, 1), 0);
+	wait_for_frame(&node, &frame);
+	ck_assert(!frame.shared);
+	check_frame(&frame, &b, &node, 1);
+	ck_assert_uint_eq(send_one(&node, &b, 2), 0);
+	wait_for_frame(&b, &frame);
+	check_frame(&frame, &node, &b, 2);
 	node_close(&node);
 }
 END_TEST
@@ -476,9 +555,13 @@ int main(void)
 	tcase_add_test(tcase, finds_what_no_bell_tells);
 	tcase_add_test(tcase, gives_up_a_ring_without_its_records);
 	tcase_add_test(tcase, gives_up_a_ring_that_is_not_opened);
+	tcase_add_test(tcase, opens_few_rings_of_a_member);
 	tcase_add_test(tcase, does_without_a_damaged_inbox);
 	tcase_add_test(tcase, gives_up_a_damaged_ring);
+	tcase_add_test(tcase, gives_up_a_damaged_ring_at_the_next_look);
+	tcase_add_test(tcase, does_without_a_ring);
 	tcase_add_test(tcase, does_without_shared_memory);
+	tcase_add_test(tcase, does_without_a_roster);
 	tcase_add_test(tcase, does_without_a_control_socket);
 	own_network_enter(tcase);
 	suite_add_tcase(suite, tcase);

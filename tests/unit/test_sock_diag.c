@@ -22,6 +22,7 @@
 #include "tests/run_suite.h"
 
 static bool kernel_lacks_udp_diag;
+static bool has_netlink = true;
 static int sockets; /* until one can't be had; 0: all can */
 
 /* As inet_diag_handler_cmd() of the kernel, once modprobe has failed. */
@@ -41,6 +42,10 @@ static long answer_call(long number, const long arguments[6])
 
 	if (number == SYS_socket && sockets && --sockets == 0) {
 		errno = EMFILE;
+		return -1;
+	}
+	if (number == SYS_socket && !has_netlink && arguments[0] == AF_NETLINK) {
+		errno = EAFNOSUPPORT;
 		return -1;
 	}
 	result = kernel_call(number, arguments);
@@ -114,6 +119,29 @@ START_TEST(without_a_descriptor_there_is_no_link)
 END_TEST
 
 /* Nor without the socket by which processes that share the address hand packets on. */
+/* As in a sandbox: nothing is known of a receiver, and all else goes on. */
+START_TEST(without_it_nothing_is_known_of_a_receiver)
+{
+	const struct udp_options options = {.receive_buffer = 100000};
+	const struct path path = {.source = gid_of("127.0.0.1"),
+				  .destination = gid_of("127.0.0.1")};
+	struct link_frame frame = {.source = path.source, .destination = path.destination};
+	struct link_peer peer = {.state = LINK_PEER_QP};
+	uint64_t read = 1;
+	struct link *link;
+
+	has_netlink = false;
+	ck_assert_int_eq(udp_link_create(&options, &link), 0);
+	ck_assert_uint_eq(link->ops->rcvbuf_space(link, &path, 0x11), UINT32_MAX);
+	ck_assert_uint_eq(link->ops->unread(link, &path, 0x11, &read), 0);
+	ck_assert_uint_eq(read, 0);
+	ck_assert_int_eq(link->ops->sender(link, &frame), LINK_SENDER_UNKNOWN);
+	link->ops->describe_peer(link, &path, 0x11, &peer);
+	ck_assert_int_eq(peer.state, LINK_PEER_UNKNOWN);
+	link->ops->close(link);
+}
+END_TEST
+
 START_TEST(without_a_descriptor_there_is_no_address)
 {
 	struct udp_options options = {.segmentation = true};
@@ -144,6 +172,7 @@ int main(void)
 	tcase_add_test(tests, a_socket_is_found_while_it_is_open);
 	tcase_add_test(tests, a_kernel_without_udp_diag_is_not_asked);
 	tcase_add_loop_test(tests, without_a_descriptor_there_is_no_link, 1, 3);
+	tcase_add_test(tests, without_it_nothing_is_known_of_a_receiver);
 	tcase_add_test(tests, without_a_descriptor_there_is_no_address);
 	suite_add_tcase(suite, tests);
 	return run_suite(suite);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kernel_calls.h"
+#include "lost_memory.h"
 #include "net/log.h"
 #include "own_network.h"
 #include "tests/run_suite.h"
@@ -129,6 +130,24 @@ START_TEST(memory_that_changes)
 	}
 	atomic_store(&changing, false);
 	pthread_join(thread, NULL);
+	node_close(&from);
+	node_close(&to);
+	free(traffic);
+}
+END_TEST
+
+/* It costs what was to leave with it, and nothing else. */
+START_TEST(memory_that_is_gone)
+{
+	struct udp_options options = {.segmentation = _i};
+	struct node from = node_open(ADDRESS_A, &options), to = node_open(ADDRESS_B, &options);
+	struct traffic *traffic = traffic_new(&from, &to);
+
+	for (unsigned int i = 0; i < 9; i++)
+		add_packet(traffic, i < 6 ? 100 * (6 - i) : 64);
+	traffic->vectors[4][0].iov_base = lost_memory(sizeof(memory));
+	ck_assert_uint_eq(send_some(&from, traffic, 4, 5), 1 + _i);
+	expect(&to, traffic, 5 + _i, 4 - _i, 64);
 	node_close(&from);
 	node_close(&to);
 	free(traffic);
@@ -272,6 +291,7 @@ int main(void)
 	tcase_add_loop_test(tests, identifications, 0, 4);
 	tcase_add_loop_test(tests, paths_are_not_mixed, 0, 2);
 	tcase_add_loop_test(tests, memory_that_changes, 0, 2);
+	tcase_add_loop_test(tests, memory_that_is_gone, 0, 2);
 	tcase_add_loop_test(tests, refused_packets, 0, 2);
 	tcase_add_test(tests, segmentation_refused);
 	tcase_add_test(tests, no_way_for_a_moment);
