@@ -266,6 +266,8 @@
  * wait longer the last time. As long as the thread would spin that had to wake it.
  */
 #define EVENT_POLL PROGRESS_SPIN
+/* A call that finds no event and isn't to wait polls if nothing else has for this long. */
+#define EVENT_LOOK 2000
 /* After so many events in a row that were found waiting, the application waits elsewhere. */
 #define EVENTS_FOUND 8
 /*

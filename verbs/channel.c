@@ -7,9 +7,13 @@
  * channel's last wait took no longer: to be woken by the progress thread costs more than what it
  * waits for. It does so only as long as it is the device's only thread that waits; where there are
  * more, the progress thread receives for all of them.
+ *
+ * A thread that finds nothing, and whose descriptor doesn't block, makes progress once: an
+ * application that asks again and again polls, and the progress thread waits for its CPU.
  */
 #include "verbs/channel.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -186,6 +190,20 @@ static int wait_for_event(struct channel *channel, struct event_record *record)
 	return result;
 }
 
+/* One poll is for all of the channels that the application asks in turn. Returns as that call. */
+static int look_and_take(struct channel *channel, struct event_record *record)
+{
+	struct progress_client *client = to_context(channel->ibv.context)->device->client;
+	uint64_t now = clock_now();
+
+	if (client && !progress_polled_since(client, now - EVENT_LOOK))
+		progress_poll(client, now, NULL);
+	if (event_fd_take(&channel->events, count_taken, record))
+		return 0;
+	errno = EAGAIN;
+	return -1;
+}
+
 int urxe_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **cq_context)
 {
 	struct channel *channel = to_channel(ibv);
@@ -195,7 +213,8 @@ int urxe_get_cq_event(struct ibv_comp_channel *ibv, struct ibv_cq **cq, void **c
 		channel->found++;
 	} else {
 		channel->found = 0;
-		if (wait_for_event(channel, &record) != 0)
+		if (wait_for_event(channel, &record) != 0 &&
+		    (errno != EAGAIN || look_and_take(channel, &record) != 0))
 			return -1;
 	}
 	*cq = record.element;

@@ -111,6 +111,13 @@ bool progress_poll(struct progress_client *client, uint64_t now, const struct po
 	return done;
 }
 
+bool progress_polled_since(const struct progress_client *client, uint64_t time)
+{
+	uint64_t last = atomic_load_explicit(&client->last_poll, memory_order_relaxed);
+
+	return (int64_t)(last - time) >= 0;
+}
+
 bool progress_may_spin(const struct progress_client *client)
 {
 	return client->progress->spin > 0;

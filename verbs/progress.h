@@ -92,6 +92,9 @@ void progress_posted(struct progress_client *client, uint64_t now);
  */
 bool progress_poll(struct progress_client *client, uint64_t now, const struct poll_queue *queue);
 
+/* Whether a thread of the application has polled, or posted, since @time. */
+bool progress_polled_since(const struct progress_client *client, uint64_t time);
+
 /* Whether threads have CPUs enough for one that waits to poll instead of sleeping. */
 bool progress_may_spin(const struct progress_client *client);
 

@@ -3,11 +3,14 @@
  * Threads that wait in ibv_get_cq_event(): where waits are short they make progress themselves
  * (verbs/channel.c), and what else may wait, and how, is told all the same.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -68,6 +71,36 @@ static void wait_shortly(unsigned int times)
 	}
 }
 
+/* --- a progress thread that gets no CPU ------------------------------------------------ */
+
+static _Atomic bool held, asleep;
+
+/* Which it alone calls. */
+__attribute__((visibility("default"))) int ppoll(struct pollfd *fds, nfds_t count,
+						 const struct timespec *timeout,
+						 const sigset_t *mask)
+{
+	int (*real)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) =
+		(typeof(real))dlsym(RTLD_NEXT, "ppoll");
+	int ready;
+
+	asleep = true;
+	ready = real(fds, count, timeout, mask);
+	while (held)
+		usleep(100);
+	asleep = false;
+	return ready;
+}
+
+static void hold_progress_thread(void)
+{
+	held = true;
+	while (!asleep)
+		usleep(100);
+}
+
+/* --------------------------------------------------------------------------------------- */
+
 static void set_up(void)
 {
 	pair_open(&pair, IBV_QPT_RC, 0);
@@ -103,6 +136,22 @@ static void wait_without_sleep(void)
 		in_a_row = times_slept() == before ? in_a_row + 1 : 0;
 	}
 }
+
+START_TEST(asking_again_and_again_is_polling)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	must(fcntl(pair.channel->fd, F_SETFL, O_NONBLOCK) == 0);
+	hold_progress_thread();
+	send_one();
+	while (ibv_get_cq_event(pair.channel, &cq, &context) != 0)
+		must(errno == EAGAIN);
+	ibv_ack_cq_events(cq, 1);
+	must(wait_completion(pair.recv_cq).status == IBV_WC_SUCCESS);
+	held = false;
+}
+END_TEST
 
 START_TEST(short_waits_are_without_sleep)
 {
@@ -206,6 +255,7 @@ int main(void)
 	fixture_environment();
 	tcase_set_timeout(tests, 300);
 	tcase_add_checked_fixture(tests, set_up, tear_down);
+	tcase_add_test(tests, asking_again_and_again_is_polling);
 	tcase_add_test(tests, short_waits_are_without_sleep);
 	tcase_add_test(tests, the_descriptor_tells_after_short_waits);
 	tcase_add_test(tests, a_descriptor_made_nonblocking_after_short_waits);
