@@ -118,7 +118,6 @@ START_TEST(without_a_descriptor_there_is_no_link)
 }
 END_TEST
 
-/* Nor without the socket by which processes that share the address hand packets on. */
 /* As in a sandbox: nothing is known of a receiver, and all else goes on. */
 START_TEST(without_it_nothing_is_known_of_a_receiver)
 {
@@ -142,6 +141,7 @@ START_TEST(without_it_nothing_is_known_of_a_receiver)
 }
 END_TEST
 
+/* Nor without the socket by which processes that share the address hand packets on. */
 START_TEST(without_a_descriptor_there_is_no_address)
 {
 	struct udp_options options = {.segmentation = true};
