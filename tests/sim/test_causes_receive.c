@@ -109,6 +109,7 @@ static struct mw *bound(struct qp *qp, enum ibv_mw_type type)
 	};
 
 	ck_assert_int_eq(world_post_send(qp, &wr), 0);
+	mw->ibv.rkey = wr.bind_mw.rkey; /* the application's to keep */
 	return mw;
 }
 

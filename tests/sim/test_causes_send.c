@@ -265,6 +265,7 @@ static struct mw *bound(struct qp *qp, enum ibv_mw_type type)
 	struct ibv_send_wr wr = bind_to(mw, causes_mr(p.b->pd, p.mb, 64, BINDABLE), 8, 0);
 
 	ck_assert_int_eq(world_post_send(qp, &wr), 0);
+	mw->ibv.rkey = wr.bind_mw.rkey; /* the application's to keep */
 	return mw;
 }
 

@@ -127,7 +127,7 @@ START_TEST(windows_on_demand)
 	};
 	ck_assert_int_eq(mw_bind(&qp, &bind), 0);
 	ck_assert_int_eq(munmap(memory + page, page), 0);
-	ck_assert_int_eq(mr_pin_remote(qp.pd, &qp, mw->ibv.rkey, bind.addr, 2 * page,
+	ck_assert_int_eq(mr_pin_remote(qp.pd, &qp, mw->key.value, bind.addr, 2 * page,
 				       IBV_ACCESS_REMOTE_WRITE, &pin),
 			 0);
 	ck_assert_int_eq(mr_write(&core, &pin, pin.address, "here", 4), 0);
