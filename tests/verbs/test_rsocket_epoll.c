@@ -599,7 +599,9 @@ START_TEST(closed_rsocket)
 	ck_assert_int_eq(rclose(fds[1]), 0);
 	expect_nothing();
 	ck_assert_int_eq(newer_repoll_wait(second, &told, 1, 0), 0);
-	ck_fails(change(EPOLL_CTL_DEL, fds[1], 0), EBADF);
+	/* The progress thread may have that number for a moment: ENOENT then. */
+	ck_assert_int_eq(change(EPOLL_CTL_DEL, fds[1], 0), -1);
+	ck_assert(errno == EBADF || errno == ENOENT);
 	again = rsocket(AF_INET, SOCK_STREAM, 0); /* with that number, most likely */
 	expect_nothing();
 	add(again, EPOLLIN);
