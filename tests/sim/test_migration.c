@@ -775,17 +775,23 @@ START_TEST(port_fails)
 }
 END_TEST
 
+/* A pair that has been used, and can migrate. */
+static void create_armed(struct pair *p)
+{
+	pair_create(p, IBV_QPT_RC, NULL, 1, NULL);
+	rearm_other_ports(p);
+	pair_post(p, IBV_WR_RDMA_WRITE, 8, 0);
+	world_expect(p->a, 0, IBV_WC_SUCCESS);
+	ck_assert(both_are(p->qa, p->qb, IBV_MIG_ARMED));
+}
+
 /* So it is where a fault has the port fail, or the path given up. */
 START_TEST(asked_for_by_a_fault)
 {
 	char text[128];
 	struct pair p;
 
-	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
-	rearm_other_ports(&p);
-	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
-	world_expect(p.a, 0, IBV_WC_SUCCESS);
-	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
+	create_armed(&p);
 	snprintf(text, sizeof(text), "event(%s)@1ms>%u", _i ? "PATH_MIG" : "PORT_ERR",
 		 p.qa->number);
 	world_inject(p.a, text);
@@ -805,11 +811,7 @@ START_TEST(another_event_by_a_fault)
 {
 	struct pair p;
 
-	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);
-	rearm_other_ports(&p);
-	pair_post(&p, IBV_WR_RDMA_WRITE, 8, 0);
-	world_expect(p.a, 0, IBV_WC_SUCCESS);
-	ck_assert(both_are(p.qa, p.qb, IBV_MIG_ARMED));
+	create_armed(&p);
 	world_inject(p.a, "event(COMM_EST)@1ms");
 	world_run(&p.world, 2 * MS);
 	ck_assert_uint_eq(p.a->events[IBV_EVENT_COMM_EST], 1);

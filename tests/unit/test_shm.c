@@ -149,23 +149,39 @@ START_TEST(seals_if_asked_to)
 }
 END_TEST
 
-/* net/fault/fault has it corrupted: as on a wire, it is noticed. Also where it waits for space. */
-START_TEST(corrupts)
+/* Until packets wait for space. Returns how many have been sent. */
+static uint32_t fill_ring(void)
+{
+	uint32_t sent = 0;
+
+	while (!shm_of(&a)->waiting)
+		ck_assert_uint_eq(send_one(&a, &b, sent++), 0);
+	return sent;
+}
+
+/* The first @count that have been sent. */
+static void receive_filling(uint32_t count)
 {
 	struct link_frame frame;
-	struct sent sent;
-	uint32_t before = 0;
 
-	while (_i && !shm_of(&a)->waiting)
-		ck_assert_uint_eq(send_one(&a, &b, before++), 0);
-	make(&sent, &a, &b, before);
-	sent.packet.corrupt_bit = 1 + 8 * offsetof(struct bth, psn);
-	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 0);
-	for (uint32_t psn = 0; psn < before; psn++) {
+	for (uint32_t psn = 0; psn < count; psn++) {
 		wait_for_frame(&b, &frame);
 		check_frame(&frame, &a, &b, psn);
 		ck_assert_uint_eq(receive(&a, &frame, 1), 0); /* sends what waits */
 	}
+}
+
+/* net/fault/fault has it corrupted: as on a wire, it is noticed. Also where it waits for space. */
+START_TEST(corrupts)
+{
+	uint32_t before = _i ? fill_ring() : 0;
+	struct link_frame frame;
+	struct sent sent;
+
+	make(&sent, &a, &b, before);
+	sent.packet.corrupt_bit = 1 + 8 * offsetof(struct bth, psn);
+	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 0);
+	receive_filling(before);
 	wait_for_frame(&b, &frame);
 	ck_assert(!frame.trusted);
 	ck_assert(!icrc_check(&frame));
@@ -204,21 +220,15 @@ END_TEST
 /* It costs its packet, whether there is space in the ring or not, and none behind it. */
 START_TEST(memory_that_is_gone)
 {
+	uint32_t before = _i ? fill_ring() : 0;
 	struct link_frame frame;
 	struct sent sent;
-	uint32_t before = 0;
 
-	while (_i && !shm_of(&a)->waiting)
-		ck_assert_uint_eq(send_one(&a, &b, before++), 0);
 	make(&sent, &a, &b, before);
 	sent.vector.iov_base = lost_memory(PAYLOAD);
 	ck_assert_uint_eq(a.link->ops->send(a.link, &sent.packet, 1, clock_now()), 1);
 	ck_assert_uint_eq(send_one(&a, &b, before), 0);
-	for (uint32_t psn = 0; psn <= before; psn++) {
-		wait_for_frame(&b, &frame);
-		check_frame(&frame, &a, &b, psn);
-		ck_assert_uint_eq(receive(&a, &frame, 1), 0); /* sends what waits */
-	}
+	receive_filling(before + 1);
 	ck_assert_uint_eq(receive(&b, &frame, 1), 0);
 }
 END_TEST

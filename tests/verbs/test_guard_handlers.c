@@ -227,20 +227,26 @@ static void on_plain_fault(int number)
 	caught.count++;
 }
 
-START_TEST(signal_is_kept_behind_ours)
+/* on_plain_fault() is, if @set sets it. Returns what it is set with. */
+static struct sigaction is_kept_behind_ours(sighandler_t (*set)(int number, sighandler_t handler))
 {
 	struct sigaction now;
 
 	use_gone_memory();
 	ck_assert(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
-	ck_assert(signal(SIGSEGV, on_plain_fault) == SIG_DFL);
+	ck_assert(set(SIGSEGV, on_plain_fault) == SIG_DFL);
 	use_gone_memory();
 	ck_assert_int_eq(caught.count, 0);
-	ck_assert_int_eq(raise(SIGSEGV), 0);
-	ck_assert_int_eq(caught.count, 1);
 	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
 	ck_assert(now.sa_handler == on_plain_fault);
-	ck_assert(now.sa_flags & SA_RESTART);
+	ck_assert_int_eq(raise(SIGSEGV), 0);
+	ck_assert_int_eq(caught.count, 1);
+	return now;
+}
+
+START_TEST(signal_is_kept_behind_ours)
+{
+	ck_assert(is_kept_behind_ours(signal).sa_flags & SA_RESTART);
 	ck_assert(signal(SIGSEGV, SIG_IGN) == on_plain_fault);
 	ck_assert_int_eq(raise(SIGSEGV), 0);
 	ck_assert_int_eq(kill(getpid(), SIGSEGV), 0);
@@ -253,17 +259,7 @@ sighandler_t set_disposition(int number, sighandler_t next) __asm__("sigset");
 
 START_TEST(sigset_is_kept_behind_ours)
 {
-	struct sigaction now;
-
-	use_gone_memory();
-	ck_assert(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
-	ck_assert(set_disposition(SIGSEGV, on_plain_fault) == SIG_DFL);
-	use_gone_memory();
-	ck_assert_int_eq(caught.count, 0);
-	ck_assert_int_eq(raise(SIGSEGV), 0);
-	ck_assert_int_eq(caught.count, 1);
-	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
-	ck_assert(now.sa_handler == on_plain_fault && now.sa_flags == 0);
+	ck_assert_int_eq(is_kept_behind_ours(set_disposition).sa_flags, 0);
 	ck_assert(set_disposition(SIGSEGV, SIG_HOLD) == on_plain_fault);
 	use_gone_memory();
 	ck_assert(set_disposition(SIGSEGV, SIG_IGN) == on_plain_fault);
@@ -303,19 +299,10 @@ static const struct {
 
 START_TEST(other_names_of_signal)
 {
-	struct sigaction now;
+	struct sigaction now = is_kept_behind_ours(setters[_i].set);
 
-	use_gone_memory();
-	ck_assert(signal(SIGSEGV, SIG_DFL) != SIG_ERR);
-	ck_assert(setters[_i].set(SIGSEGV, on_plain_fault) == SIG_DFL);
-	use_gone_memory();
-	ck_assert_int_eq(caught.count, 0);
-	ck_assert_int_eq(sigaction(SIGSEGV, NULL, &now), 0);
-	ck_assert(now.sa_handler == on_plain_fault);
 	ck_assert_int_eq(now.sa_flags, setters[_i].flags);
 	ck_assert_int_eq(sigismember(&now.sa_mask, SIGSEGV), setters[_i].flags == SA_RESTART);
-	ck_assert_int_eq(raise(SIGSEGV), 0);
-	ck_assert_int_eq(caught.count, 1);
 	ck_assert(setters[_i].set(SIGSEGV, SIG_ERR) == SIG_ERR);
 }
 END_TEST
