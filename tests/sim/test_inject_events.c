@@ -291,7 +291,7 @@ START_TEST(of_a_queue_pair_without_srq)
 }
 END_TEST
 
-/* Nobody has one. */
+/* No queue pair has one. */
 START_TEST(srq_of_no_queue_pair)
 {
 	pair_create(&p, IBV_QPT_RC, NULL, 1, NULL);

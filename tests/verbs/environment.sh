@@ -241,20 +241,21 @@ beside=$launcher launcher=$work/bad/scripts/urxe
 declined liburxe -- run -- "$list"
 launcher=$beside
 
-status=0
-run -- run sh -c 'exit 7' || status=$?
-[ $status = 7 ] || fail "exit status $status"
+# ends STATUS WHAT COMMAND...
+ends() {
+	local status=0
+	run -- run "${@:3}" || status=$?
+	[ $status = "$1" ] || fail "$2: exit status $status"
+}
+
+ends 7 "a status of its own" sh -c 'exit 7'
 printf '#!/no/such/interpreter\n' >"$work/orphan"
 chmod +x "$work/orphan"
-status=0
-run -- run "$work/orphan" || status=$?
-[ $status = 127 ] || fail "a script without its interpreter: exit status $status"
+ends 127 "a script without its interpreter" "$work/orphan"
 grep -q 'orphan: its interpreter "/no/such/interpreter" ' "$work/err" || fail "a script without its interpreter: $(cat "$work/err")"
 printf '#!/dev/null\n' >"$work/inert"
 chmod +x "$work/inert"
-status=0
-run -- run "$work/inert" || status=$?
-[ $status = 126 ] || fail "a script whose interpreter isn't executable: exit status $status"
+ends 126 "a script whose interpreter isn't executable" "$work/inert"
 grep -qx "urxe: $work/inert: Permission denied" "$work/err" || fail "a script whose interpreter isn't executable: $(cat "$work/err")"
 run LD_PRELOAD=/also -- run --explain sh -c 'echo "$URXE_EXPLAIN $LD_PRELOAD"' || fail "--explain"
 grep -qx "1 $library:/also" "$work/out" || fail "--explain, and what was preloaded before"

@@ -185,10 +185,11 @@ static struct device *device_at(const char *path, const char *rest)
 	struct device *devices;
 	unsigned int count = devices_all(&devices);
 	size_t length = strcspn(rest, "/");
+	bool by_name = within(path, IBDEV);
 
 	for (unsigned int i = 0; i < count; i++) {
 		const struct ibv_device *ibv = &devices[i].ibv;
-		const char *name = within(path, IBDEV) ? ibv->name : ibv->dev_name;
+		const char *name = by_name ? ibv->name : ibv->dev_name;
 
 		if (strlen(name) == length && memcmp(name, rest, length) == 0)
 			return &devices[i];
